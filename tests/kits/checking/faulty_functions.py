@@ -54,7 +54,7 @@ def _spoiled(function: relax.Function, fault: Fault) -> relax.Function:
             value = binding.value
             if isinstance(value, relax.Function):
                 value = _spoiled(value, fault)
-            elif binding.var.name == fault.op and isinstance(value, relax.Call):
+            elif binding.var.name == fault.op and _is_of_an_op(value):
                 more, value = FUNCTION_FAULTS[fault.kind](value, fault)
                 bindings += more
             bindings.append(relax.VarBinding(binding.var, value))
@@ -62,6 +62,11 @@ def _spoiled(function: relax.Function, fault: Fault) -> relax.Function:
     result = function.body.body
     body = typed(relax.SeqExpr(blocks, result), result.ty)
     return relax.Function(function.params, body, result.ty, True, function.attrs)
+
+
+def _is_of_an_op(value: relax.Expr) -> bool:
+    """A composite has the name of its last op, which is within its function."""
+    return isinstance(value, relax.Call) and isinstance(value.op, tvm.ir.Op)
 
 
 def _with(call: relax.Call, operands: Sequence[relax.Expr]) -> relax.Call:
