@@ -23,7 +23,7 @@ import numpy as np
 import tvm
 import tvm_ffi
 
-from annotated_region.checked import checked_class
+from annotated_region.checked import checked, checked_class
 from annotated_region.errors import InputError
 
 __all__ = ["KeyValueCache"]
@@ -93,6 +93,7 @@ class KeyValueCache:
             self._shown = [tvm_ffi.from_dlpack(memory[: self.shown_rows]) for memory in self._memory]
         return self._shown
 
+    @checked
     def mask(self, new: int) -> np.ndarray:
         """What to add to the scores of new tokens, [new, shown_rows + new]: 0, or -1e30 to hide a row.
 
@@ -109,6 +110,7 @@ class KeyValueCache:
         mask[:, self.shown_rows :] = np.triu(np.full((new, new), HIDDEN), 1)
         return mask
 
+    @checked
     def require_room(self, new: int) -> None:
         """Raise `InputError` unless there is at least one new token, and memory for all."""
         if new < 1 or self.length + new > self.capacity:
@@ -117,6 +119,7 @@ class KeyValueCache:
                 "make a larger one, or clear it"
             )
 
+    @checked
     def append(self, new: Sequence[np.ndarray | tvm_ffi.Tensor]) -> None:
         """Put the rows of new tokens behind the filled ones.
 

@@ -437,8 +437,8 @@ def ignore_an_interrupt():
         time.sleep(60)
     except KeyboardInterrupt:
         time.sleep(1.5)
-def crash(_mod, file, _options):
-    with whole_file(file) as unfinished:
+def crash(_mod, options):
+    with whole_file(options.output) as unfinished:
         unfinished.write_text("half")
         {ending}
 partition._write = crash

@@ -47,7 +47,7 @@ ASKED = {"LeastCost", "MeasuredCost", "Priority", "RooflineCost", "UnitCost"}
 OF_TVM = {"is_", "same_as", "jit", "stats", "as_text", "as_python"}
 OF_RULES = {"arg_tensor", "arg_extents", "constant"}
 """What rules ask of an op, many thousand times; what they do wrong is a `RuleError` with file and line."""
-INNER = {"shown", "replaced_by", "function", "of", "confine"}
+INNER = {"region_value", "replaced_by", "function", "of", "confine"}
 """Methods for other rooms of the package, which work on its own numbers."""
 
 MOD = module_of(SIX_OPS)
@@ -85,6 +85,7 @@ def right_arguments() -> dict[str, Mapping[str, Any]]:
     checked = ar.CheckReport((), ())
     profile = ar.Profile(1.0, (), (), 0.0, 1, 0)
     executable = ar.build(MOD)
+    cache = ar.KeyValueCache([(2, 4)], 8, 4)
     add = relax.dpl.is_op("relax.add")(relax.dpl.wildcard(), relax.dpl.wildcard())
     return {
         "AnnotatedRegionSet": {"func": FUNC},
@@ -100,6 +101,10 @@ def right_arguments() -> dict[str, Mapping[str, Any]]:
         "CheckReport.to_json": {"self": checked},
         "Device": {"flops": 1.0, "bandwidth": 1.0},
         "IncrementalPartition": {"targets": ["t"]},
+        "KeyValueCache": {"rows": [(2, 4)], "capacity": 8, "piece": 4},
+        "KeyValueCache.append": {"self": cache, "new": [np.ones((1, 2, 4), "float32")]},
+        "KeyValueCache.mask": {"self": cache, "new": 1},
+        "KeyValueCache.require_room": {"self": cache, "new": 1},
         "LeastCost": {"model": ar.UnitCost()},
         "Limits": {},
         "Limits.parse": {"text": "4GB"},

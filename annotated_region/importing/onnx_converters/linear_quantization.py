@@ -18,7 +18,7 @@ def _with_finite_scale(node: OnnxNode) -> relax.Expr:
 
     ONNX leaves the conversion of NaN to integers undefined, so that each runtime computes something else.
     """
-    scale = node.constant(node.inputs[1])
+    scale = node.constant(node.tensor(1))
     is_finite = scale is None or bool(np.isfinite(scale.astype("float64")).all())
     advice = "exclude the tensor from quantization, or calibrate it anew"
     node.require(is_finite, f"has a scale that is not finite; {advice}")

@@ -19,13 +19,6 @@ def other_function(bench: Bench) -> int:
     return bench.unary(bench.one_of(FUNCTIONS), value)
 
 
-def flipped(bench: Bench) -> int:
-    """Along one axis, backwards."""
-    value = viewed(bench, bench.value())
-    axis = bench.number(0, len(bench.shape_of(value)) - 1)
-    return bench.unary("flip", value, axis=axis)
-
-
 def triangle(bench: Bench) -> int | None:
     """Above or below a diagonal."""
     value = viewed(bench, bench.value())
@@ -46,7 +39,6 @@ def searched(bench: Bench) -> int:
 
 EXTRAS: tuple[tuple[float, Idiom], ...] = (
     (2.0, other_function),
-    (1.0, flipped),
     (1.0, triangle),
 )
 """Weights and idioms."""

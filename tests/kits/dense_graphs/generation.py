@@ -12,6 +12,7 @@ from kits.dense_graphs.extras import EXTRAS
 from kits.dense_graphs.idioms import IDIOMS, Idiom
 from kits.dense_graphs.quantization import QUANTIZATION
 from kits.dense_graphs.recipe import TUPLES, Recipe
+from kits.dense_graphs.updates import UPDATES
 from kits.dense_graphs.whole import WHOLE
 from kits.dense_graphs.windows import WINDOWS
 
@@ -25,6 +26,7 @@ COMMON: tuple[tuple[float, Idiom], ...] = (
     *QUANTIZATION,
     *WHOLE,
     *DYNAMIC,
+    *UPDATES,
 )
 CALLS = (({"n": 1}, {"n": 3}), ({"n": 2}, {"n": 1}), ({"n": 3}, {"n": 2}), ({"n": 1}, {"n": 1}))
 

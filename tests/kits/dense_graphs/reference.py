@@ -15,13 +15,14 @@ from kits.dense_graphs.elementwise import ELEMENTWISE
 from kits.dense_graphs.movement import MOVEMENT
 from kits.dense_graphs.products import PRODUCTS
 from kits.dense_graphs.reductions import REDUCTIONS
+from kits.dense_graphs.updates import UPDATED
 from kits.dense_graphs.values import HALVES, Noise, Value, folded, halved, source
 
 __all__ = ["OPS", "Evaluation", "UnknownOpError", "bind_extents", "evaluate", "extent_value"]
 
 Compute = Callable[[Noise, Mapping[str, Any], Sequence[Any]], Any]
 
-OPS: Mapping[str, Compute] = {**ELEMENTWISE, **MOVEMENT, **PRODUCTS, **REDUCTIONS}
+OPS: Mapping[str, Compute] = {**ELEMENTWISE, **MOVEMENT, **PRODUCTS, **REDUCTIONS, **UPDATED}
 """The ops that the reference knows, without ``relax.``."""
 
 

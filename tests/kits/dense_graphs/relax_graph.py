@@ -142,6 +142,7 @@ SPECIAL: dict[str, Make] = {
     "stack": lambda operands, attrs, _: relax.op.stack(list(operands), attrs["axis"]),
     "clip": lambda operands, attrs, _: relax.op.clip(operands[0], attrs["min"], attrs["max"]),
     "take": lambda operands, attrs, _: _taken(operands, attrs),
+    "index_put": lambda operands, _attrs, _: relax.op.index_put(operands[0], operands[2:], operands[1]),
     "index_tensor": lambda operands, _attrs, _: relax.op.index_tensor(operands[0], list(operands[1:])),
     "zeros": lambda _operands, attrs, shape_of: relax.op.zeros(shape_of(attrs["shape"]), attrs["dtype"]),
     "ones": lambda _operands, attrs, shape_of: relax.op.ones(shape_of(attrs["shape"]), attrs["dtype"]),
