@@ -25,6 +25,7 @@ normalization is moved behind it as if epsilon were zero:
     c = Conv(DequantizeLinear(x), w), r = Relu(c), results c and r        r is wrong
     c = Conv(DequantizeLinear(x), w), d = Max(c, c), r = Relu(d), results d and r        right
     y = InstanceNormalization(DequantizeLinear(x))        wrong, if the variance is near epsilon
+    m = ReduceMean(DequantizeLinear(x)), ...        the same, where the normalization is written out
 
 A quantization becomes a FakeQuantize, which computes (x - low) / (high - low) * 255 instead of x / scale, so
 that a quotient that is a tie in float32 may be rounded to either side. Only constant scales lead to products
@@ -54,7 +55,8 @@ _PRODUCTS = frozenset(("Einsum", "Gemm", "MatMul"))
 _BEHIND = _LINEAR | {"Max", "Min", "PRelu", "Pow"}
 _QUANTIZED = frozenset(("DequantizeLinear", "QuantizeLinear"))
 _OF_BYTES = _PRODUCTS | {"Conv", "ConvTranspose"}
-_NORMS = frozenset(("InstanceNormalization", "LayerNormalization"))
+# With a mean of its own, a normalization that is written out is not recognized as one.
+_NORMS = frozenset(("InstanceNormalization", "LayerNormalization", "ReduceMean"))
 
 
 def repair(graph: Graph) -> None:
