@@ -10,6 +10,7 @@ from tvm import relax
 from annotated_region.backends.onnx_emitter import emit_all
 from annotated_region.backends.onnx_emitter.entry import entry_modules, register_runtime
 from annotated_region.backends.onnxruntime.native import RUNTIME, native_settings, needs_python
+from annotated_region.backends.onnxruntime.repairs import repair
 from annotated_region.backends.onnxruntime.rules import DIALECT, TARGET
 from annotated_region.backends.onnxruntime.runtime import open_region
 from annotated_region.backends.onnxruntime.session import SessionSettings
@@ -42,6 +43,8 @@ def generate(
     """
     settings = SessionSettings.of(options or {})
     models = emit_all(functions, DIALECT, constant_names)
+    for model in models:
+        repair(model.graph)
     native = RUNTIME if needs_python(options or {}) is None else None
     return entry_modules(TARGET, models, settings.to_dict(), native, native_settings(settings))
 

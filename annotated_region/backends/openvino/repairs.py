@@ -39,6 +39,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from annotated_region.backends.onnx_emitter.copies import copied, copy_output
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
 
 __all__ = ["repair"]
@@ -64,19 +65,11 @@ def repair(graph: Graph) -> None:
     makers = {name: each for each in graph.operators for name in each.outputs}
     for port in graph.outputs:
         if _is_shared_view(graph, makers, port.name):
-            view = graph.fresh(f"{port.name}_view")
-            graph.rename(port.name, view)
-            graph.dtypes[port.name] = graph.dtypes[view]
-            graph.operators.append(_copy(graph, view, port.name))
+            copy_output(graph, port, f"{port.name}_view")
     is_quantized = any(each.kind in _QUANTIZED for each in graph.operators)
     scales = (_apart_from_readers, _apart_from_norms, _in_parts) if is_quantized else ()
     for part in (_apart_from_factors, _apart_from_products, *scales):
         graph.operators = [each for operator in graph.operators for each in part(graph, makers, operator)]
-
-
-def _copy(graph: Graph, name: str, copy: str) -> Operator:
-    """A copying operator that OpenVINO does not recognize as the identity."""
-    return Operator("Or" if graph.dtypes[name] == "bool" else "Max", (name, name), (copy,), {})
 
 
 def _is_shared_view(graph: Graph, makers: dict[str, Operator], name: str) -> bool:
@@ -122,7 +115,7 @@ def _apart_from_readers(
     if readers < 2:
         return (operator,)
     made = graph.declare(graph.fresh("made"), graph.dtypes[name])
-    return Operator(operator.kind, operator.inputs, (made,), operator.attrs), _copy(graph, made, name)
+    return Operator(operator.kind, operator.inputs, (made,), operator.attrs), copied(graph, made, name)
 
 
 def _apart_from_norms(graph: Graph, _makers: dict[str, Operator], operator: Operator) -> tuple[Operator, ...]:
@@ -156,7 +149,7 @@ def _reading_a_copy(graph: Graph, operator: Operator, data: str) -> tuple[Operat
     """A copy of a value, and the operator that reads the copy instead."""
     copy = graph.declare(graph.fresh("copied"), graph.dtypes[data])
     inputs = tuple(copy if each == data else each for each in operator.inputs)
-    return _copy(graph, data, copy), Operator(operator.kind, inputs, operator.outputs, operator.attrs)
+    return copied(graph, data, copy), Operator(operator.kind, inputs, operator.outputs, operator.attrs)
 
 
 def _is_misplaced(graph: Graph, constant: str) -> bool:

@@ -72,6 +72,21 @@ def test_several_results_are_written_where_the_caller_wants_them():
         np.testing.assert_array_equal(found[1], wanted[1])
 
 
+def test_a_result_that_is_transposed_and_quantized_is_given_out_as_it_is():
+    x, scale, zero = var("x", (2, 3)), relax.const(np.float32(0.05)), relax.const(np.int8(0))
+
+    def make(builder):
+        made = builder.emit(op.exp(x))
+        turned = builder.emit(op.permute_dims(made))
+        small = builder.emit(op.quantize(turned, scale, zero, axis=0))
+        return relax.Tuple([made, builder.emit(op.dequantize(small, scale, zero, axis=0))])
+
+    data = np.array([[0, 1, 2], [3, 4, 5]], "float32")
+    found = call(built(module([x], make)), data)
+    np.testing.assert_allclose(found[0], np.exp(data), rtol=1e-6)
+    assert found[1].max() == np.float32(127) * np.float32(0.05)
+
+
 def test_one_machine_runs_any_batch_and_length():
     n, s = tirx.Var("n", "int64"), tirx.Var("s", "int64")
     x = var("x", (n, s, 8))

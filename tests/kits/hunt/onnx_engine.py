@@ -13,6 +13,7 @@ from tvm import relax
 import annotated_region as ar
 from annotated_region.backends.onnx_emitter import emit
 from annotated_region.backends.onnx_emitter.dialect import Dialect
+from annotated_region.backends.onnxruntime.repairs import repair
 from annotated_region.backends.onnxruntime.rules import DIALECT as ONNXRUNTIME
 from annotated_region.backends.onnxruntime.session import EXACT, INEXACT_REWRITES
 from annotated_region.backends.tensorrt.rules import DIALECT as TENSORRT
@@ -39,6 +40,7 @@ class _Region:
 
     def __init__(self, func: relax.Function, dialect: Dialect, names: Mapping[Any, str]) -> None:
         model = emit(func, dialect, names)
+        repair(model.graph)
         self._inputs = [port.name for port in model.inputs]
         self._outputs = [port.name for port in model.outputs]
         options = onnxruntime.SessionOptions()

@@ -1,0 +1,77 @@
+"""Copies that prevent wrong results of ONNX Runtime 1.32.
+
+Its optimizer of transpositions puts a quantization and its inverse in front of a transposition whose result
+is quantized, if the value has no other reader, but does not look whether the value is a result of the model.
+It may be one, too, because an operator that does nothing was removed behind it:
+
+    e = Exp(x), t = Transpose(e), q = QuantizeLinear(t)        results e and q: e is what q stands for
+    v = Exp(x), e = Max(v, v), t = Transpose(v), q = QuantizeLinear(t)        right
+    e = Exp(Transpose(x)), t = Transpose(e), q = QuantizeLinear(e)        results t and q: t is wrong
+
+The session option `disabled_optimizers` would turn off all of this optimizer, which runs under two names, for
+every model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from annotated_region.backends.onnx_emitter.copies import copy_output
+from annotated_region.backends.onnx_emitter.graph import Graph, Operator
+
+__all__ = ["repair"]
+
+# Operators that ONNX Runtime removes where they do nothing, or merges until they do nothing.
+_REMOVABLE = frozenset((
+    "Add", "Cast", "Concat", "Div", "Expand", "Identity", "Mul", "Pad", "Reshape", "Slice", "Squeeze", "Sub",
+    "Tile", "Transpose", "Unsqueeze",
+))  # fmt: skip
+
+
+def repair(graph: Graph) -> None:
+    """Insert copies where ONNX Runtime needs them; the graph computes the same."""
+    quantized, transposed = _quantized(graph)
+    makers = {name: each for each in graph.operators for name in each.outputs}
+    for port in graph.outputs:
+        for name, is_transposed in _same(graph, makers, port.name) if quantized else ():
+            if name in transposed or (is_transposed and name in quantized):
+                copy_output(graph, port, f"{port.name}_made")
+                break
+
+
+def _quantized(graph: Graph) -> tuple[set[str], set[str]]:
+    """The values that are quantized behind operators with one computed operand; those also transposed."""
+    quantized: set[str] = set()
+    transposed: set[str] = set()
+    for each in reversed(graph.operators):
+        data = _computed(graph, each)
+        if each.kind == "QuantizeLinear":
+            quantized.add(each.inputs[0])
+        if len(data) != 1:
+            continue
+        if quantized.intersection(each.outputs):
+            quantized |= data
+            if each.kind == "Transpose":
+                transposed |= data
+        if each.kind in _REMOVABLE and transposed.intersection(each.outputs):
+            transposed |= data
+    return quantized, transposed
+
+
+def _same(graph: Graph, makers: dict[str, Operator], name: str) -> Iterator[tuple[str, bool]]:
+    """A computed value, and those that it may turn out to be; whether it is one of them transposed."""
+    is_transposed = False
+    while name in makers:
+        yield name, is_transposed
+        data = _computed(graph, makers[name])
+        if makers[name].kind not in _REMOVABLE or len(data) != 1:
+            return
+        is_transposed |= makers[name].kind == "Transpose"
+        (name,) = data
+
+
+def _computed(graph: Graph, operator: Operator) -> set[str]:
+    """The operands that are no constants."""
+    return {
+        name for name in operator.inputs if name and name not in graph.constants and name not in graph.weights
+    }
