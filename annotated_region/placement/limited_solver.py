@@ -7,9 +7,11 @@
    it exceeds a budget, one window of it goes elsewhere (`annotated_region.placement.windows`).
 4. If the network is a row of segments and many of them are equal, equal segments are solved once, at prices
    for scarce resources (`annotated_region.placement.row_prices`).
-5. Prices for memory (`annotated_region.placement.penalties`); the best units without launches at prices near
-   these, cut to the limits (`annotated_region.placement.free_launches`).
-6. Dynamic programming with labels that carry their resource use, in runs of increasing width
+5. Prices for memory (`annotated_region.placement.penalties`).
+6. The problem without limits at several such prices (`annotated_region.placement.tangents`): bounds, and
+   mixtures of what was found (`annotated_region.placement.mixtures`). The best units without launches at
+   prices near these, cut to the limits (`annotated_region.placement.free_launches`).
+7. Dynamic programming with labels that carry their resource use, in runs of increasing width
    (`annotated_region.placement.limited_search`).
 """
 
@@ -30,12 +32,13 @@ from annotated_region.placement.incumbent import Incumbent, Solution
 from annotated_region.placement.leaning import offer_leaning
 from annotated_region.placement.limited_search import LimitedSearch, Penalties
 from annotated_region.placement.lookahead import look_ahead
-from annotated_region.placement.penalties import priced_memory
+from annotated_region.placement.penalties import MemoryMarket, PricedMemory, priced_memory
 from annotated_region.placement.prices import Potential
 from annotated_region.placement.problem import Placement, PlacementProblem
 from annotated_region.placement.row_prices import solve_limited_row
 from annotated_region.placement.segment_solver import SmallSolver
 from annotated_region.placement.starts import starting_placements
+from annotated_region.placement.tangents import prices_by_tangents
 from annotated_region.placement.transitions import Transitions
 from annotated_region.placement.uses import Uses
 from annotated_region.placement.windows import offer_windows
@@ -50,6 +53,9 @@ RELAXED_WIDTH = 256
 
 SHARE = 4
 """The problem without limits gets one `SHARE`-th of the budget."""
+
+TANGENTS = 3
+"""The problem without limits at prices for memory gets `TANGENTS` such shares of what is left."""
 
 PRICE_LEVELS = (0.9, 1.0, 1.1, 1.3)
 """The multiples of the memory prices at which units are chosen without launches. At the best prices, the
@@ -116,7 +122,7 @@ def solve_limited(
         _offer_windows(best, uses, free.placement)
     is_large = problem.nodes * PASS > budget
     if not best.proven and not (_solve_row(best, uses, budget // SHARE, solver) and is_large):
-        _search(best, uses, budget)
+        _search(best, uses, budget, solver if free is not None and free.gap == 0 else None)
     return best.solution()
 
 
@@ -136,8 +142,11 @@ def _solve_row(best: Incumbent, uses: Uses, budget: int, solver: SmallSolver) ->
         return False
 
 
-def _search(best: Incumbent, uses: Uses, budget: int) -> None:
-    """Price memory, then run the dynamic program with increasing width."""
+def _search(best: Incumbent, uses: Uses, budget: int, solver: SmallSolver | None) -> None:
+    """Price memory, then run the dynamic program with increasing width.
+
+    The `solver` of the problem without limits is None if it proves nothing within its budget.
+    """
     order = narrow_order(best.problem)
     priced = priced_memory(best.problem, uses, order, best.step, best.cost)
     potential = Potential(priced.problem, priced.prices, best.step)
@@ -147,10 +156,15 @@ def _search(best: Incumbent, uses: Uses, budget: int) -> None:
     if best.placement is not None and is_too_wide(priced.problem, order, budget):
         offer_leaning(priced.problem, priced.prices, partial(_offer_windows, best, uses))
         return
+    is_large = best.problem.nodes * PASS > budget
+    if solver is not None and best.work < budget:
+        priced = _tangents(best, uses, priced, TANGENTS * (budget - best.work) // SHARE, solver)
+        potential = Potential(priced.problem, priced.prices, best.step)
+        if best.proven:
+            return
     transitions = Transitions(priced.problem, steps_of(priced.problem, order), potential)
     relaxed = FrontierSearch(transitions)
     width = max(2, min(FIRST_WIDTH, budget // (32 * best.problem.nodes)))
-    is_large = best.problem.nodes * PASS > budget
     if not is_large:
         _free_of_launches(best, uses, priced.penalties, (budget - best.work) // SHARE)
         _relax(best, uses, relaxed, priced.penalties.most, (budget - best.work) // SHARE)
@@ -165,6 +179,21 @@ def _search(best: Incumbent, uses: Uses, budget: int) -> None:
         if result.exact or is_large or best.proven or best.work >= budget:
             return
         width *= WIDER
+
+
+def _tangents(
+    best: Incumbent, uses: Uses, priced: PricedMemory, ration: int, solver: SmallSolver
+) -> PricedMemory:
+    """Search without limits at several prices for memory; returns the problem at the best ones."""
+
+    def unlimited(problem: PlacementProblem, ration: int) -> Solution:
+        return solver(without_limits(problem), ration)
+
+    offer = partial(_offer, best, uses)
+    per_byte = prices_by_tangents(best, uses, priced.per_byte, ration, unlimited, offer)
+    if per_byte == priced.per_byte:
+        return priced
+    return MemoryMarket(best.problem, uses, best.step).settled(priced.prices, per_byte)
 
 
 def _free_of_launches(best: Incumbent, uses: Uses, penalties: Penalties, ration: int) -> None:

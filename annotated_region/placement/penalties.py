@@ -19,7 +19,7 @@ from annotated_region.placement.prices import Prices
 from annotated_region.placement.problem import PlacementProblem
 from annotated_region.placement.uses import Uses
 
-__all__ = ["PricedMemory", "priced_memory"]
+__all__ = ["MemoryMarket", "PricedMemory", "priced_memory"]
 
 NODE_VISITS = 60_000
 """The approximate number of node visits in the search for prices."""
@@ -43,11 +43,14 @@ class PricedMemory:
         Its prices, after the final sweeps.
     penalties
         The added penalties.
+    per_byte
+        The price of a byte at each target with a budget.
     """
 
     problem: PlacementProblem
     prices: Prices
     penalties: Penalties
+    per_byte: Mapping[Place, float]
 
 
 def priced_memory(
@@ -75,21 +78,18 @@ def priced_memory(
     prices = Prices(problem, order)
     _sweep(prices, SETTLING)
     dearest = math.fsum(unit.cost for unit in problem.units if math.isfinite(unit.cost))
-    market = _Market(problem, uses, step)
-    best, best_bound = market.penalties(), prices.bound()
+    market = MemoryMarket(problem, uses, step)
+    best, best_bound = market.per_byte(), prices.bound()
     for _ in range(market.rounds):
         if not market.adjust(prices.leaning, min(upper, dearest) - best_bound):
             break
-        tried = market.penalties()
+        tried = market.penalties(market.per_byte())
         prices.reprice(market.priced(tried))
         _sweep(prices, 1)
         bound = prices.bound() - tried.most
         if bound > best_bound:
-            best, best_bound = tried, bound
-    settled = market.priced(best)
-    prices.reprice(settled)
-    _sweep(prices, SETTLING)
-    return PricedMemory(settled, prices, best)
+            best, best_bound = market.per_byte(), bound
+    return market.settled(prices, best)
 
 
 def _sweep(prices: Prices, pairs: int) -> None:
@@ -123,8 +123,20 @@ class _Price:
 
 
 @dataclass(slots=True)
-class _Market:
-    """The prices of the targets with budgets."""
+class MemoryMarket:
+    """The targets with budgets: the memory of their units, and their prices.
+
+    Attributes
+    ----------
+    problem, uses
+        The problem, and the resource use of its units.
+    step
+        The step of the grid, to which penalties are rounded.
+    price
+        For each target with a budget, its price and the bisection of it.
+    memory
+        For each unit of these targets, a lower bound on its memory.
+    """
 
     problem: PlacementProblem
     uses: Uses
@@ -161,15 +173,26 @@ class _Market:
         changed = [price.adjust(taken[place], slack) for place, price in self.price.items()]
         return any(changed)
 
-    def penalties(self) -> Penalties:
-        """The penalties of the units at the current prices, rounded so that a budget is never overpaid."""
+    def per_byte(self) -> dict[Place, float]:
+        """The current prices."""
+        return {place: price.now for place, price in self.price.items()}
+
+    def penalties(self, per_byte: Mapping[Place, float]) -> Penalties:
+        """The penalties of the units at some prices, rounded so that a budget is never overpaid."""
         step = self.step
         of = [0.0] * len(self.problem.units)
         for unit, memory in self.memory.items():
-            price = self.price[self.problem.units[unit].place].now
-            of[unit] = math.floor(price * memory / step) * step
-        most = math.fsum(price.now * price.budget for price in self.price.values())
+            of[unit] = math.floor(per_byte[self.problem.units[unit].place] * memory / step) * step
+        most = math.fsum(per_byte[place] * price.budget for place, price in self.price.items())
         return Penalties(tuple(of), math.ceil(most / step) * step)
+
+    def settled(self, prices: Prices, per_byte: Mapping[Place, float]) -> PricedMemory:
+        """The problem at some prices of memory; continues the sweeps from `prices`, which it changes."""
+        penalties = self.penalties(per_byte)
+        problem = self.priced(penalties)
+        prices.reprice(problem)
+        _sweep(prices, SETTLING)
+        return PricedMemory(problem, prices, penalties, per_byte)
 
     def priced(self, penalties: Penalties) -> PlacementProblem:
         """The problem with penalties added to the costs of its units."""

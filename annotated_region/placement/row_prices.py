@@ -14,10 +14,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import NamedTuple
 
 from annotated_region.ids import Place, UnitId, numbered
 from annotated_region.placement.incumbent import Incumbent
+from annotated_region.placement.price_lines import PriceLine
 from annotated_region.placement.problem import Placement, PlacementProblem
 from annotated_region.placement.segment_solver import Cell, Cells, RowAnswer, SegmentRow, SmallSolver, row_of
 from annotated_region.placement.segments import Tariff
@@ -58,28 +58,6 @@ class _Resource:
     limit: float
     of_region: int
     of_unit: Callable[[UnitId], float]
-
-
-class _PriceLine(NamedTuple):
-    """The relaxed cost of an answer as a line over the price of one resource.
-
-    Attributes
-    ----------
-    answer
-        The answer.
-    cost
-        Its cost at a price of zero, without the refunds for all resources.
-    over
-        Its use of the resource minus the available amount: the slope of the line.
-    """
-
-    answer: RowAnswer
-    cost: float
-    over: float
-
-    def crossing(self, other: _PriceLine) -> float:
-        """The price at the intersection of both lines; this one has the larger slope."""
-        return max(0.0, other.cost - self.cost) / (self.over - other.over)
 
 
 def solve_limited_row(
@@ -185,13 +163,13 @@ class _ResourceMarket:
         place, of_region = resource.place, resource.of_region
         return [cell.taken[index] + of_region * cell.regions[place] for cell in chosen]
 
-    def line(self, index: int) -> _PriceLine | None:
+    def line(self, index: int) -> PriceLine[RowAnswer] | None:
         """The answer at the current prices, as a line over one of them."""
         answer = self.solved()
         if answer is None:
             return None
         taken = math.fsum(self.takes(index, answer.chosen))
-        return _PriceLine(
+        return PriceLine(
             answer, answer.cost - self.prices[index] * taken, taken - self.resources[index].limit
         )
 
@@ -199,7 +177,7 @@ class _ResourceMarket:
         """Find the best price of one resource, with the other prices fixed."""
         self.prices[index] = 0.0
         dear = last = self.line(index)
-        fit: _PriceLine | None = None
+        fit: PriceLine[RowAnswer] | None = None
         for _ in range(TANGENTS):
             if dear is None or last is None or dear.over <= 0:
                 break
@@ -213,7 +191,7 @@ class _ResourceMarket:
         elif dear is not None and fit is not None and last is not None:
             self.found.append(self.mixed(dear.answer, fit.answer, last.answer.columns))
 
-    def first_price(self, index: int, dear: _PriceLine) -> float:
+    def first_price(self, index: int, dear: PriceLine[RowAnswer]) -> float:
         """A price at which the infeasible answer costs more than the best known placement, or twice the last
         price.
         """

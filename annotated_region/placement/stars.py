@@ -13,7 +13,7 @@ sets, for any number of readers: given the set, each reader takes its cheapest p
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
 from annotated_region.ids import ValueId
 from annotated_region.placement.problem import PlacementProblem
@@ -81,17 +81,21 @@ class Star:
         for member in self._readers:
             for place in self._places[member]:
                 self._read |= 1 << place
+        self._read_places = [place for place in range(host + 1) if self._read >> place & 1]
+        self._within = {places: index for index, places in enumerate(subsets(self._read))}
         self._sets = {source: self._sends(source, self._host_bit | 1 << source) for source in self._sources}
         self._pair = self._pair_costs() if self._made and len(self._readers) == 1 else None
 
-    def _sends(self, source: int, always: int, paid: int = 0) -> list[tuple[int, float]]:
-        """The sets of destinations that include `always`, with the cost of those not `paid`."""
+    def _sends(self, source: int, always: int, paid: int = 0) -> list[tuple[int, float, int]]:
+        """The sets of destinations that include `always`, with the cost of those not `paid` and with their
+        index in tables of minima.
+        """
         row = self._moves[source]
         found = []
         for chosen in subsets(self._read & ~always):
             places = chosen | always
             cost = sum(row[place] for place in range(len(row)) if (places & ~paid) >> place & 1)
-            found.append((places, cost))
+            found.append((places, cost, self._within[places & self._read]))
         return found
 
     def _pair_costs(self) -> list[list[float]]:
@@ -101,7 +105,7 @@ class Star:
             row = []
             for place in self._places[1]:
                 sets = self._sets[source]
-                moved = min(cost for places, cost in sets if places >> place & 1)
+                moved = min(cost for places, cost, _index in sets if places >> place & 1)
                 follows = self._follower is not None and place != source
                 row.append(moved + (self._launch[place] if follows else 0.0))
             costs.append(row)
@@ -139,16 +143,16 @@ class Star:
         if not readers:
             return 0.0
         wanted = set(readers)
-        sums = self._sums([member for member in self._readers if self.members[member] in wanted], source)
+        left = [member for member in self._readers if self.members[member] in wanted]
+        sums = self._sums(left, source)
         free = charged | 1 << source
-        return min(cost + sums(places) for places, cost in self._sends(source, free, free))
+        return min(cost + sums[index] for _places, cost, index in self._sends(source, free, free))
 
     def _by_source(self) -> list[float]:
         """For each source, the minimum cost of the value, net of prices."""
         found = []
-        for source in self._sources:
-            sums = self._sums(self._readers, source)
-            least = min(cost + sums(places) for places, cost in self._sets[source])
+        for source, sums in self._sums_by_source(self._readers):
+            least = min([cost + sums[index] for _places, cost, index in self._sets[source]])
             found.append(least - self.price[0][source] if self._made else least)
         return found
 
@@ -157,12 +161,11 @@ class Star:
         others = [other for other in self._readers if other != member]
         possible = self._places[member]
         least = [math.inf] * len(self._moves)
-        for source in self._sources:
-            sums = self._sums(others, source)
+        follows = member == self._follower
+        for source, sums in self._sums_by_source(others):
             offset = self.price[0][source] if self._made else 0.0
-            follows = member == self._follower
-            for places, cost in self._sets[source]:
-                total = cost + sums(places) - offset
+            for places, cost, index in self._sets[source]:
+                total = cost + sums[index] - offset
                 for place in possible:
                     entry = self._launch[place] if follows and place != source else 0.0
                     if places >> place & 1 and total + entry < least[place]:
@@ -170,23 +173,29 @@ class Star:
         price = self.price[member]
         return [least[place] - price[place] for place in possible]
 
-    def _sums(self, members: Sequence[int], source: int) -> Callable[[int], float]:
-        """A function from a set of destinations to the sum of the readers' minimum costs within it."""
-        options = []
-        for member in members:
-            price = self.price[member]
-            costs = [(1 << place, -price[place]) for place in self._places[member]]
-            if member == self._follower:
-                launch = self._launch
-                costs = [
-                    (1 << place, -price[place] + (launch[place] if place != source else 0.0))
-                    for place in self._places[member]
-                ]
-            options.append(costs)
+    def _sums_by_source(self, members: Sequence[int]) -> Iterator[tuple[int, list[float]]]:
+        """For each source, the sums of the readers' minima, which only the follower makes different."""
+        sums: list[float] = []
+        for source in self._sources:
+            if not sums or self._follower in members:
+                sums = self._sums(members, source)
+            yield source, sums
 
-        def total(places: int) -> float:
-            return sum(
-                [min([cost for bit, cost in costs if places & bit], default=math.inf) for costs in options]
-            )
+    def _sums(self, members: Sequence[int], source: int) -> list[float]:
+        """For each set of destinations, the sum of the readers' minimum costs within it."""
+        tables = [self._minima(member, source) for member in members]
+        if not tables:
+            return [0.0] * len(self._within)
+        return [sum(column) for column in zip(*tables, strict=True)]
 
-        return total
+    def _minima(self, member: int, source: int) -> list[float]:
+        """For each set of destinations, the minimum cost of a reader within it."""
+        price, launch = self.price[member], self._launch
+        table = [math.inf]
+        for place in self._read_places:
+            cost = math.inf
+            if place in self._places[member]:
+                follows = member == self._follower and place != source
+                cost = launch[place] - price[place] if follows else -price[place]
+            table += [min(cost, known) for known in table]
+        return table

@@ -17,7 +17,7 @@ from annotated_region.placement.problem import Placement, PlacementProblem
 from annotated_region.placement.uses import Uses
 from annotated_region.placement.waves import wave_placement
 
-__all__ = ["offer_windows"]
+__all__ = ["offer_windows", "starts_to_try"]
 
 MOST_STARTS = 48
 """The number of starts of windows, at most."""
@@ -57,6 +57,12 @@ def offer_windows(
                 offer(found)
 
 
+def starts_to_try(problem: PlacementProblem, count: int) -> list[int]:
+    """Evenly spaced starts of windows in a line of `count` items; fewer for larger problems."""
+    starts = max(1, min(MOST_STARTS, NODE_VISITS // max(1, problem.nodes)))
+    return list(dict.fromkeys(count * number // starts for number in range(starts)))
+
+
 class _UnitLine:
     """The units of a placement in program order, with the memory of those of one target."""
 
@@ -78,8 +84,7 @@ class _UnitLine:
         over = before[-1] - budget
         if over <= 0:
             return
-        starts = max(1, min(MOST_STARTS, NODE_VISITS // max(1, self._problem.nodes)))
-        for start in dict.fromkeys(count * number // starts for number in range(starts)):
+        for start in starts_to_try(self._problem, count):
             leaving = bisect_left(before, before[start] + over)
             if leaving <= count:
                 yield start, leaving, True
