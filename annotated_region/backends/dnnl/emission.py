@@ -148,13 +148,14 @@ def constants_of(graph: Graph) -> list[str]:
 
 
 class _GraphTables:
-    """The tables of one graph; each table precedes the first table that refers to it."""
+    """The tables of one graph, equal ones once; each table precedes the first table that refers to it."""
 
     def __init__(self, graph: Graph, constants: Sequence[str]) -> None:
         self.graph = graph
         self.constants = {name: index for index, name in enumerate(constants)}
         self.variables = _Variables(graph)
         self.lines: list[str] = []
+        self.names: dict[str, str] = {}
 
     def written(self, settings: str) -> list[str]:
         """All lines; `settings` are the fields of the graph's table that follow the counts."""
@@ -182,8 +183,14 @@ class _GraphTables:
         if not rows:
             return "{}"
         lines = "".join(f"\n    {row}," for row in rows) + "\n" if one_a_line else ", ".join(map(str, rows))
-        self.lines.append(f"const {type_} {name}[] = {{{lines}}};")
-        return f"{{{name}, {len(rows)}}}"
+        return f"{{{self.declared(type_, name, '[]', f'{{{lines}}}')}, {len(rows)}}}"
+
+    def declared(self, type_: str, name: str, suffix: str, value: str) -> str:
+        """Declare a constant, unless there is one of this type and value; returns its name."""
+        known = self.names.setdefault(f"{type_}{suffix} {value}", name)
+        if known == name:
+            self.lines.append(f"const {type_} {name}{suffix} = {value};")
+        return known
 
     def tensor(self, index: int, tensor: Tensor) -> str:
         shape = self.table("int64_t", f"shape_{index}", [self.variables.code(each) for each in tensor.shape])
@@ -207,9 +214,7 @@ class _GraphTables:
         """Emit the struct of a value; returns its address, or null if it has no fields."""
         if value is None or not fields(value):
             return "nullptr"
-        row = self.row(name, value)
-        self.lines.append(f"const {type(value).__name__}Row {name} = {row};")
-        return f"&{name}"
+        return f"&{self.declared(f'{type(value).__name__}Row', name, '', self.row(name, value))}"
 
     def row(self, name: str, value: Parameters | PostOp | Quantized) -> str:
         """The initializer of a value; its lists are emitted as separate tables."""

@@ -48,10 +48,8 @@ GOLDEN = """\
     const int operands_1[] = {0, 1, 4};
     const int64_t parameters_1_strides[] = {1, 1};
     const int64_t parameters_1_dilation[] = {0, 0};
-    const int64_t parameters_1_before[] = {1, 1};
-    const int64_t parameters_1_after[] = {1, 1};
     const ConvolutionRow parameters_1 = {{parameters_1_strides, 2}, {parameters_1_dilation, 2}, \
-{parameters_1_before, 2}, {parameters_1_after, 2}};
+{parameters_1_strides, 2}, {parameters_1_strides, 2}};
     const PostOpRow chain_1[] = {{dnnl_eltwise_relu, 0.0f, 0.0f, -1}};
     const NodeRow nodes[] = {
         {Kind::reshape, {operands_0, 1}, 4, nullptr, {}, nullptr},
@@ -73,6 +71,22 @@ GOLDEN = """\
 
 def test_tables_of_a_convolution_with_relu() -> None:
     assert emit_region(small_graph(), "fp32") == dedent(GOLDEN)
+
+
+def test_equal_tables_are_emitted_once() -> None:
+    graph = small_graph()
+    tensor, width = graph.outputs[0], 16
+    for _ in range(2):
+        weights = graph.tensor((width, width, 3, 3), source="const_0")
+        same = Convolution((1, 1), (0, 0), (1, 1), (1, 1))
+        tensor = graph.add(Kind.CONVOLUTION, (tensor, weights), (1, width, 8, 8), same)
+    graph.outputs = [tensor]
+    text = emit_region(graph, "fp32")
+    assert text.count("const ConvolutionRow") == 1
+    assert text.count("&parameters_1,") == 3
+    assert text.count("{1, 16, 8, 8};") == 1
+    assert text.count("{{shape_3, 4}") == 3
+    assert text.count("const int operands_") == 4
 
 
 def test_symbolic_extents_are_read_from_the_inputs() -> None:
