@@ -7,6 +7,15 @@ STAMP = $(VENV)/.installed
 PROCESSES ?= 2
 PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
 
+# What `make test` skips without PyTorch: files, or single tests of files that need it for these alone.
+NEED_TORCH = tvm_adapter/test_stubs.py testing/test_torch_models.py zoo/test_zoo_torch.py \
+  importing/test_torch_half_types.py importing/test_torch_norms.py importing/test_torch_converters.py \
+  importing/test_torch_archives.py \
+  importing/test_origins_of_nodes.py::test_an_exported_program_keeps_the_names_of_its_modules \
+  backends/dnnl/test_dnnl_torch.py backends/dnnl/test_dnnl_decoding.py \
+  backends/dnnl/test_dnnl_half_models.py::test_a_module_of_pytorch_is_one_region_nearer_to_float32_than_pytorch \
+  docs/test_snippets.py::test_the_snippets_that_need_pytorch_run
+
 SANITIZED = $(CURDIR)/build/sanitized
 SANITIZING = $(CURDIR)/tests/sanitizers/g++
 # The size of a library, the instructions of a clone and what freed memory takes are others under a sanitizer, two
@@ -24,7 +33,7 @@ IN_SANITIZED_PYTHON = XDG_CACHE_HOME=$(SANITIZED) CXX=$(SANITIZING) \
   ASAN_OPTIONS=detect_leaks=0:log_path=$(SANITIZED)/report \
   LD_PRELOAD="$(foreach name,asan ubsan stdc++,$$(g++ -print-file-name=lib$(name).so))" $(BIN)/python
 
-.PHONY: help venv demo test test-torch smoke lint format campaign hunt sanitize sanitize-threads bench docs clean
+.PHONY: help venv demo test test-torch smoke lint types types-of-tests format campaign hunt sanitize sanitize-threads bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -42,16 +51,21 @@ demo: $(STAMP)  ## partition, build and run a ResNet-50 on oneDNN, against ONNX 
 lint: $(STAMP)  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(MAKE) --no-print-directory --jobs 2 --output-sync types types-of-tests
+
+types: $(STAMP)
 	$(BIN)/mypy
+
+types-of-tests: $(STAMP)
 	$(BIN)/mypy --config-file tests/mypy.ini tests
 
+# Where the environment keeps Python from writing bytecode, each process that a test starts would compile the package.
 test: lint  ## lint, then the whole suite
+	$(BIN)/python -m compileall -q annotated_region
 	$(PYTEST)
 
 test-torch: $(STAMP)  ## the tests that need PyTorch: pip install torch first
-	$(PYTEST) tests/tvm_adapter/test_stubs.py tests/backends/dnnl/test_dnnl_torch.py tests/testing/test_torch_models.py tests/zoo/test_zoo_torch.py \
-		tests/importing/test_torch_half_types.py tests/importing/test_torch_norms.py tests/importing/test_torch_converters.py tests/backends/dnnl/test_dnnl_half_models.py \
-		tests/backends/dnnl/test_dnnl_decoding.py tests/docs/test_snippets.py::test_the_snippets_that_need_pytorch_run
+	$(PYTEST) $(NEED_TORCH:%=tests/%)
 
 smoke: $(STAMP)  ## the wheel in empty environments: each supported pair of TVM and its FFI, each Python that is here (or PYTHONS)
 	$(BIN)/python tests/smoke/smoke.py $(if $(PYTHONS),--only $(PYTHONS))
