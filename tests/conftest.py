@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -26,6 +27,16 @@ _EXAMPLES = int(os.environ.get("AR_CAMPAIGN_EXAMPLES", "1000"))
 settings.register_profile("default", _COMMON, max_examples=25, derandomize=True)
 settings.register_profile("campaign", _COMMON, max_examples=_EXAMPLES, print_blob=True)
 settings.load_profile("campaign" if "AR_CAMPAIGN_EXAMPLES" in os.environ else "default")
+
+# For each script that it parses, TVM asks `inspect` for the module of every frame of the stack. For frames
+# without a file, `inspect` searches all loaded modules, in vain and anew each time: half of collecting.
+_NO_FILES = (
+    "<string>",
+    "<frozen runpy>",
+    "<frozen importlib._bootstrap>",
+    "<frozen importlib._bootstrap_external>",
+)
+inspect.modulesbyfile.update(dict.fromkeys(_NO_FILES, ""))
 
 _COUNTED: Counter[str] = Counter()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -12,7 +14,8 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import numpy_helper
-from onnx.backend.test.case.node import collect_testcases
+from onnx.backend.test.case import node
+from onnx.backend.test.case.test_case import TestCase
 
 __all__ = ["FORMS", "KINDS", "NodeCase", "cases_by_name", "in_form", "node_cases"]
 
@@ -21,6 +24,13 @@ FORMS = ("inputs", "constants")
 
 KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
 """The first kind is computed by the onnx package, the others are files of it."""
+
+MODULES = (
+    "attention", "batch_normalization", "bitshift", "cast", "constantofshape", "convtranspose", "dropout",
+    "identity", "isinf", "layernormalization", "mod", "nonmaxsuppression", "pow", "reducemax", "reshape",
+    "roialign", "shape", "spacetodepth",
+)  # fmt: skip
+"""The operators whose cases the tests use, by the names of the package's modules."""
 
 _DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 
@@ -48,22 +58,31 @@ def node_cases(kind: str) -> list[NodeCase]:
     """All cases of a kind."""
     if kind != "node":
         return [_from_folder(folder) for folder in sorted((_DATA / kind).iterdir()) if folder.is_dir()]
-    with warnings.catch_warnings():
-        # The package computes what the operators should give, overflows included.
-        warnings.simplefilter("ignore")
-        cases = collect_testcases(None)
-    return [
-        NodeCase(
-            case.name, case.model, tuple((_values(given), _values(made)) for given, made in case.data_sets)
-        )
-        for case in cases
-    ]
+    with _overflows_allowed():
+        cases = node.collect_testcases(None)
+    return list(map(_computed, cases))
 
 
 @cache
 def cases_by_name() -> dict[str, NodeCase]:
-    """The tests of nodes; computed once a process."""
-    return {case.name: case for case in node_cases("node")}
+    """The cases of `MODULES`, once a process: those of all operators take the package ten seconds."""
+    with _overflows_allowed():
+        for name in MODULES:
+            importlib.import_module(f"{node.__name__}.{name}")
+    return {case.name: _computed(case) for case in node._NodeTestCases}
+
+
+@contextmanager
+def _overflows_allowed() -> Iterator[None]:
+    """The package computes what the operators should give, overflows included."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _computed(case: TestCase) -> NodeCase:
+    calls = tuple((_values(given), _values(made)) for given, made in case.data_sets)
+    return NodeCase(case.name, case.model, calls)
 
 
 def in_form(case: NodeCase, form: str) -> NodeCase | None:
