@@ -7,10 +7,11 @@ from collections import Counter
 
 import pytest
 import tvm
+from kits.lighter_models import LIGHTER_MODELS
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.testing.light_models import LIGHT_MODELS, light_module
+from annotated_region.testing.light_models import light_module
 
 TARGETS = ["onnxruntime", "dnnl", "tensorrt"]
 
@@ -29,7 +30,7 @@ def walked(mod):
     return found
 
 
-@pytest.mark.parametrize("name", LIGHT_MODELS)
+@pytest.mark.parametrize("name", LIGHTER_MODELS)
 def test_every_op_of_a_light_model_is_accounted_for_once(name, tmp_path):
     mod = ar.passes.PrepareForInference()(light_module(name))
     report = ar.explain(mod, TARGETS, prepare=False)

@@ -1,4 +1,4 @@
-"""The program through its process: what it prints, what it writes, its exit codes, and never a traceback."""
+"""The program: what it prints and writes, its exit codes, never a traceback; as a process where it counts."""
 
 import json
 import os
@@ -56,20 +56,20 @@ def test_explain_shows_regions_and_reasons(model):
 
 
 def test_explain_prints_the_report_as_json(model):
-    finished = program("explain", model, "--targets", "tensorrt,dnnl", "--json")
+    finished = called("explain", model, "--targets", "tensorrt,dnnl", "--json")
     (function,) = json.loads(finished.stdout)["functions"]
     assert [op["placed"] for op in function["ops"]] == ["dnnl"] * 4
     assert "tensorrt" in function["unavailable"]
 
 
 def test_explain_knows_what_the_cheapest_placement_costs(model):
-    finished = program("explain", model, "--targets", "dnnl", "--policy", "least-cost", "--json")
+    finished = called("explain", model, "--targets", "dnnl", "--policy", "least-cost", "--json")
     report = json.loads(finished.stdout)
     assert 0 < report["lower_bound"] <= report["cost"]
 
 
 def test_partition_writes_tvmscript(model, tmp_path):
-    finished = program("partition", model, "--targets", "dnnl", "-o", tmp_path / "out.py")
+    finished = called("partition", model, "--targets", "dnnl", "-o", tmp_path / "out.py")
     assert finished.returncode == 0, finished.stderr
     assert "1 external function" in finished.stdout
     text = (tmp_path / "out.py").read_text()
@@ -114,16 +114,17 @@ def test_options_of_a_code_generator_reach_it(model, tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["svg", "html"])
-def test_draw_writes_one_file(model, tmp_path, ending):
+def test_draw_writes_one_file(model, tmp_path, monkeypatch, ending):
     pytest.importorskip("igraph", reason="the layout engine of pictures")
-    finished = program("draw", model, "--targets", "dnnl", "-o", f"out.{ending}", folder=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    finished = called("draw", model, "--targets", "dnnl", "-o", f"out.{ending}")
     assert (finished.returncode, finished.stdout) == (0, f"out.{ending}\n")
     assert "dnnl, region 0: 4 ops" in (tmp_path / f"out.{ending}").read_text()
     assert_refused(called("draw", model, "--targets", "dnnl", "-o", "x.png"), 1, "x.png ends neither in .svg")
 
 
 def test_bench_measures_targets_and_peers(model):
-    finished = program("bench", model, "--targets", "dnnl", "--rounds", "3", "--host", "--json")
+    finished = called("bench", model, "--targets", "dnnl", "--rounds", "3", "--host", "--json")
     assert finished.returncode == 0, finished.stderr
     times = json.loads(finished.stdout)
     assert {"dnnl", "TVM alone"} <= set(times)
@@ -153,7 +154,7 @@ def test_bench_takes_inputs_of_a_file(model, tmp_path):
 def test_extract_counts_what_models_share(model, tmp_path):
     other = small_model(tmp_path, "other.onnx", channels=5)
     twin = small_model(tmp_path, "twin.onnx")
-    finished = program("extract", model, other, twin, "--json", "-o", tmp_path / "zoo.json")
+    finished = called("extract", model, other, twin, "--json", "-o", tmp_path / "zoo.json")
     statistics = json.loads(finished.stdout)
     assert statistics == json.loads((tmp_path / "zoo.json").read_text())
     assert list(statistics["models"]) == ["small", "other", "twin"]
@@ -164,16 +165,17 @@ def test_extract_counts_what_models_share(model, tmp_path):
 
 def test_extract_says_the_same_with_several_processes(model, tmp_path):
     twin = small_model(tmp_path, "twin.onnx")
-    one = program("extract", model, twin, "--json")
-    two = program("extract", model, twin, "--json", "--jobs", "2")
+    one = called("extract", model, twin, "--json")
+    two = called("extract", model, twin, "--json", "--jobs", "2")
     assert one.returncode == two.returncode == 0, two.stderr
     assert one.stdout == two.stdout
-    assert "are shared by several models." in program("extract", model, twin).stdout
+    assert "are shared by several models." in called("extract", model, twin).stdout
 
 
-def test_a_module_as_tvmscript_is_read(tmp_path):
+def test_a_module_as_tvmscript_is_read(tmp_path, monkeypatch):
     (tmp_path / "module.py").write_text(SCRIPT)
-    finished = program("explain", "module.py", "--targets", "dnnl", "--no-prepare", folder=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    finished = called("explain", "module.py", "--targets", "dnnl", "--no-prepare")
     assert finished.returncode == 0, finished.stderr
     assert "dnnl: 2 of 2 ops in 1 region" in finished.stdout
 
@@ -299,7 +301,7 @@ def test_an_output_of_unknown_kind_is_refused_before_any_work():
 
 
 def test_a_file_that_cannot_be_written_is_named(model, tmp_path):
-    finished = program("partition", model, "--targets", "dnnl", "-o", tmp_path / "no" / "x.py")
+    finished = called("partition", model, "--targets", "dnnl", "-o", tmp_path / "no" / "x.py")
     assert_refused(finished, 1, "No such file or directory", "x.py")
 
 
@@ -339,21 +341,24 @@ def test_every_command_is_here():
 
 
 @pytest.mark.parametrize("command", EVERY_COMMAND)
-def test_every_process_names_a_corrupt_file(command, tmp_path):
+def test_every_command_names_a_corrupt_file(command, tmp_path, monkeypatch):
     (tmp_path / "noise.onnx").write_bytes(CORRUPT["noise.onnx"])
-    finished = program(command, *EVERY_COMMAND[command], "noise.onnx", folder=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    finished = called(command, *EVERY_COMMAND[command], "noise.onnx")
     assert_refused(finished, 1, "error: noise.onnx is not an ONNX model")
 
 
 @pytest.mark.parametrize("command", EVERY_COMMAND)
-def test_every_process_names_a_missing_file(command, tmp_path):
-    finished = program(command, *EVERY_COMMAND[command], "no.onnx", folder=tmp_path)
+def test_every_command_names_a_missing_file(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    finished = called(command, *EVERY_COMMAND[command], "no.onnx")
     assert_refused(finished, 1, "error: no.onnx cannot be read")
 
 
 @pytest.mark.parametrize("command", EVERY_COMMAND)
-def test_every_process_refuses_arguments_that_make_no_sense(command, tmp_path):
-    finished = program(command, *EVERY_COMMAND[command], "m.onnx", "--frobnicate", folder=tmp_path)
+def test_every_command_refuses_arguments_that_make_no_sense(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    finished = called(command, *EVERY_COMMAND[command], "m.onnx", "--frobnicate")
     assert_refused(finished, 2, "usage:", "unrecognized arguments: --frobnicate")
 
 

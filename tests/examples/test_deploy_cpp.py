@@ -48,23 +48,29 @@ def call(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
 
 
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program of the example, for any library."""
+    folder = tmp_path_factory.mktemp("program")
+    built = call("make", "-C", EXAMPLE, f"OUT={folder}", f"PYTHON={sys.executable}")
+    assert built.returncode == 0, built.stderr
+    return folder / "run_model"
+
+
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
-def test_a_library_runs_without_python(tmp_path: Path) -> None:
+def test_a_library_runs_without_python(program: Path, tmp_path: Path) -> None:
     model = family_model("convnext", "small")
     (image,) = inputs_of(model).values()
     library, data, result = (tmp_path / name for name in ("model.so", "input.npy", "output.npy"))
     script("export_model").export(model, library)
     np.save(data, image)
 
-    built = call("make", "-C", EXAMPLE, f"OUT={tmp_path}", f"PYTHON={sys.executable}")
-    assert built.returncode == 0, built.stderr
-    for binary in (library, tmp_path / "run_model"):
+    for binary in (library, program):
         assert not [
             line for line in call("ldd", binary).stdout.splitlines() if "python" in line.split("=>")[0]
         ]
-    assert "libtvm_compiler" not in call("ldd", tmp_path / "run_model").stdout
+    assert "libtvm_compiler" not in call("ldd", program).stdout
 
-    program = tmp_path / "run_model"
     ran = call(program, library, result, data)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.endswith(" ms\n")
@@ -83,7 +89,7 @@ def test_a_library_runs_without_python(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
-def test_weights_of_four_bits_run_without_python(tmp_path: Path) -> None:
+def test_weights_of_four_bits_run_without_python(program: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     depth, columns, size = 512, 1000, 32
     x = rng.standard_normal((1, depth)).astype("float32")
@@ -96,9 +102,7 @@ def test_weights_of_four_bits_run_without_python(tmp_path: Path) -> None:
     library, data, result = (tmp_path / name for name in ("model.so", "input.npy", "output.npy"))
     script("export_model").export(model, library)
     np.save(data, x)
-    built = call("make", "-C", EXAMPLE, f"OUT={tmp_path}", f"PYTHON={sys.executable}")
-    assert built.returncode == 0, built.stderr
-    ran = call(tmp_path / "run_model", library, result, data)
+    ran = call(program, library, result, data)
     assert ran.returncode == 0, ran.stderr
     (expected,) = by_onnx_runtime(model, {"x": x})
     np.testing.assert_allclose(np.load(result), expected, rtol=1e-4, atol=1e-3)

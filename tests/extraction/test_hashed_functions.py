@@ -13,6 +13,7 @@ import tvm_ffi
 from hypothesis import given
 from kits.extraction.extraction_modules import every_kind_of_call, nested_calls, small_network
 from kits.extraction.naive_walk import TARGET, assert_same_tasks, count_by_function, fuse, tvm_tasks
+from kits.lighter_models import LIGHTER_MODELS
 from tvm import relax
 
 import annotated_region as ar
@@ -21,7 +22,7 @@ from annotated_region.extraction.hashed_functions import _Portable
 from annotated_region.testing import Ingredients, modules
 from annotated_region.testing.generated import inception, residual
 from annotated_region.testing.graphs import SIX_OPS, module_of
-from annotated_region.testing.light_models import LIGHT_MODELS, light_module
+from annotated_region.testing.light_models import light_module
 
 ZOO = [("first", small_network), ("calls", every_kind_of_call), ("second", small_network)]
 
@@ -40,7 +41,7 @@ def assert_same_counts(found, naive):
         assert match.count == count
 
 
-@pytest.mark.parametrize("name", LIGHT_MODELS)
+@pytest.mark.parametrize("name", LIGHTER_MODELS)
 def test_counts_and_weights_are_those_of_a_naive_walk_and_of_tvm_on_a_light_model(name):
     mod = light_module(name)
     fused, found = fuse(mod), ar.extract_hashed_functions(mod)

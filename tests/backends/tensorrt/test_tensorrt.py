@@ -10,6 +10,7 @@ import pytest
 import tvm
 from kits.backends.relax_kit import module, op_views, var
 from kits.backends.tensorrt.documented_tensorrt import FakeCuda, FakeTensorrt
+from kits.lighter_models import LIGHTER_MODELS
 from tvm import relax, tirx
 from tvm.relax import op
 from tvm.relax.frontend.onnx import from_onnx
@@ -22,7 +23,7 @@ from annotated_region.backends.onnxruntime.session import SessionSettings, make_
 from annotated_region.backends.tensorrt import codegen, cuda, fallback, installation, rules, runtime
 from annotated_region.errors import BackendUnavailableError, BuildError, CacheWarning, CodegenError
 from annotated_region.targets.rules import patterns_of
-from annotated_region.testing.light_models import LIGHT_MODELS, input_of, light_model, light_module
+from annotated_region.testing.light_models import input_of, light_model, light_module
 from annotated_region.testing.registry import temporary_registrations
 
 needs_none = pytest.mark.skipif(installation.unavailable() is None, reason="TensorRT and a GPU are here")
@@ -65,7 +66,7 @@ def regions_of(mod):
 # --- claims
 
 
-@pytest.mark.parametrize("name", LIGHT_MODELS)
+@pytest.mark.parametrize("name", LIGHTER_MODELS)
 def test_a_light_model_is_one_region_whose_artefact_computes_the_same(name):
     model = light_model(name)
     inputs = input_of(model)
