@@ -135,6 +135,7 @@ class Prices:
             price = star.price[member]
             for place, known in zip(places, star.marginals(member), strict=True):
                 price[place] += known
+            star.forget(member)  # once: nothing is derived from these prices before they change again below
         if node in self._cluster_of:
             self._cluster_of[node].settle(self.shares, self._priced)
         offered = self.unit_costs(node)
@@ -180,6 +181,8 @@ class Prices:
         """Round all prices and shares to the grid of `step`; the problem's costs must already be on it."""
         for star in self.stars:
             star.price = [[snapped(price, step) for price in prices] for prices in star.price]
+            for member, _node in enumerate(star.members):
+                star.forget(member)
         for unit, shares in zip(self._problem.units, self.shares, strict=True):
             if math.isfinite(unit.cost):
                 for node in shares:

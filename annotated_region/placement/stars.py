@@ -84,6 +84,7 @@ class Star:
         self._read_places = [place for place in range(host + 1) if self._read >> place & 1]
         self._within = {places: index for index, places in enumerate(subsets(self._read))}
         self._sets = {source: self._sends(source, self._host_bit | 1 << source) for source in self._sources}
+        self._known: dict[int, list[float]] = {}
         self._pair = self._pair_costs() if self._made and len(self._readers) == 1 else None
 
     def _sends(self, source: int, always: int, paid: int = 0) -> list[tuple[int, float, int]]:
@@ -110,6 +111,10 @@ class Star:
                 row.append(moved + (self._launch[place] if follows else 0.0))
             costs.append(row)
         return costs
+
+    def forget(self, member: int) -> None:
+        """Compute anew what was derived from the prices of a member; to be called when they have changed."""
+        self._known.pop(member, None)
 
     def best(self) -> float:
         """The minimum cost of the value, net of prices."""
@@ -190,12 +195,15 @@ class Star:
 
     def _minima(self, member: int, source: int) -> list[float]:
         """For each set of destinations, the minimum cost of a reader within it."""
+        follows = member == self._follower
+        if member in self._known and not follows:
+            return self._known[member]
         price, launch = self.price[member], self._launch
         table = [math.inf]
         for place in self._read_places:
             cost = math.inf
             if place in self._places[member]:
-                follows = member == self._follower and place != source
-                cost = launch[place] - price[place] if follows else -price[place]
+                cost = launch[place] - price[place] if follows and place != source else -price[place]
             table += [min(cost, known) for known in table]
+        self._known[member] = table
         return table
