@@ -33,7 +33,7 @@ IN_SANITIZED_PYTHON = XDG_CACHE_HOME=$(SANITIZED) CXX=$(SANITIZING) \
   ASAN_OPTIONS=detect_leaks=0:log_path=$(SANITIZED)/report \
   LD_PRELOAD="$(foreach name,asan ubsan stdc++,$$(g++ -print-file-name=lib$(name).so))" $(BIN)/python
 
-.PHONY: help venv demo test test-torch smoke lint types types-of-tests format campaign hunt sanitize sanitize-threads bench docs clean
+.PHONY: help venv demo test suite test-torch smoke lint types types-of-tests format campaign hunt sanitize sanitize-threads bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -59,8 +59,10 @@ types: $(STAMP)
 types-of-tests: $(STAMP)
 	$(BIN)/mypy --config-file tests/mypy.ini tests
 
+test: lint suite  ## lint, then the whole suite
+
 # Where the environment keeps Python from writing bytecode, each process that a test starts would compile the package.
-test: lint  ## lint, then the whole suite
+suite: $(STAMP)  ## the whole suite alone
 	$(BIN)/python -m compileall -q annotated_region
 	$(PYTEST)
 
