@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import networkx
@@ -85,8 +86,14 @@ def room_of(path):
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+@cache
+def import_statements(path):
+    tree = ast.parse(path.read_text())
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def imported_modules(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in import_statements(path):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute"
             yield node.module
@@ -97,7 +104,7 @@ def imported_modules(path):
 def imported_rooms(path):
     """The rooms that a file imports, its own left out; names of the package itself are the facade's."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in import_statements(path):
         if isinstance(node, ast.ImportFrom) and node.module == "annotated_region":
             found |= {alias.name if alias.name in FLOOR_OF else FACADE for alias in node.names}
     for module in imported_modules(path):
@@ -106,7 +113,7 @@ def imported_rooms(path):
             found.add(rest[0])
     if any(
         alias.name == "annotated_region"
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in import_statements(path)
         if isinstance(node, ast.Import)
         for alias in node.names
     ):
@@ -127,7 +134,7 @@ def test_imports_point_down(path):
 
 def modules_that_it_imports(path):
     """The modules of the package that a file imports; a package stands for its ``__init__``."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in import_statements(path):
         if isinstance(node, ast.ImportFrom):
             yield from (
                 f"{node.module}.{alias.name}" if f"{node.module}.{alias.name}" in MODULES else node.module

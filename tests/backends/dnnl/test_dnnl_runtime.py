@@ -304,7 +304,9 @@ def test_unit_compiles_without_the_linked_runtime(tmp_path: Path, monkeypatch: p
     obstacle.write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(obstacle))
     data = image(1, 4)
-    (result,) = offload(dynamic_module()).call("network", data)
+    executable = ar.build(ar.partition(dynamic_module(), ["dnnl"], prepare=False))
+    library = executable.jit(options=["-O0"])  # half of the time
+    (result,) = run(relax.VirtualMachine(library, tvm.cpu()), "network", [data])
     (expected,) = run(dynamic_on_host(), "network", [data])
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
