@@ -112,8 +112,11 @@ def part(call: OpConversion, begins: Sequence[int], steps: Sequence[int], shape:
 
 
 def _parts_problems(op: OpView) -> Problems:
+    if not isinstance(op.out_type, relax.TupleType):
+        yield "its only part is a tensor, and no tuple"
+        return
     axis = op.attrs["axis"] % op.arg_tensor(0).ndim
-    for position, field in enumerate(expect(relax.TupleType, op.out_type).fields):
+    for position, field in enumerate(op.out_type.fields):
         yield tensor_problem(field, f"part {position}", MOVABLE)
         if not isinstance((extents_of(field) or ())[axis], int):
             yield f"part {position} has a symbolic extent on the axis that is split"

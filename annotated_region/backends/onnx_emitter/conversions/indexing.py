@@ -176,12 +176,15 @@ def _scatter_nd(emission: Emission, op: OpView) -> str:
 
 @converter("relax.one_hot")
 def _one_hot(emission: Emission, op: OpView) -> str:
-    on, off = (emission.number(literal(argument), "float32") for argument in op.args[1:])
+    """Negative indices select nothing; those of ONNX count from the end."""
+    dtype, depth = str(op.out_tensor.dtype), emission.number(int(op.attrs["depth"]), "int64")
+    kind = "int64" if "int" in dtype else "float32"
+    numbers = [literal(argument) for argument in op.args[1:]]
+    require(dtype != "float64" or numbers == [np.float32(each) for each in numbers], "numbers of float64")
     at = emission.ints([0])
-    values = emission.node(
-        "Concat", emission.node("Unsqueeze", off, at), emission.node("Unsqueeze", on, at), axis=0
-    )
-    depth = emission.number(int(op.attrs["depth"]), "int64")
+    on, off = (emission.node("Unsqueeze", emission.number(each, kind), at) for each in numbers)
     indices = emission.cast(_indices(emission, op, 0), "int64")
-    made = emission.node("OneHot", indices, depth, values, axis=op.attrs["axis"])
-    return emission.cast(made, str(op.out_tensor.dtype))
+    is_negative = emission.node("Less", indices, emission.number(0, "int64"))
+    places = emission.node("Where", is_negative, depth, indices)
+    values = emission.node("Concat", off, on, axis=0)
+    return emission.cast(emission.node("OneHot", places, depth, values, axis=op.attrs["axis"]), dtype)

@@ -30,13 +30,17 @@ def _quantize(emission: Emission, op: OpView) -> str:
     types = {emission.dtype(data), emission.dtype(scale)}
     require(types <= {"float16", "bfloat16", "float32"}, f"numbers of type {emission.dtype(data)}")
     wide = [emission.cast(value, "float32") for value in (data, scale)]
-    if _is_by_channel(op):
+    if _is_by_channel(op) or _is_negative(op):
         return _quantized_in_parts(emission, op, wide[0], (wide[1], zero))
     return emission.node("QuantizeLinear", *wide, zero, axis=axis)
 
 
 def _quantized_in_parts(emission: Emission, op: OpView, data: str, parameters: tuple[str, str]) -> str:
-    """By channel, as several operators: ONNX Runtime's fused convolution rejects several zero points."""
+    """By channel, as several operators: ONNX Runtime's fused convolution rejects several zero points.
+
+    Negative scales, too: ONNX Runtime drops a ReLU before a quantization whose least number stands for zero,
+    and OpenVINO takes the range for empty.
+    """
     dtype = str(op.out_tensor.dtype)
     scale, zero = (_along_axis(emission, op, value) for value in parameters)
     whole = emission.node("Round", emission.node("Div", data, scale))
@@ -76,6 +80,11 @@ def _in_parts(emission: Emission, op: OpView, data: str, parameters: tuple[str, 
 
 def _is_by_channel(op: OpView) -> bool:
     return any(_size(op, position) != 1 for position in (1, 2))
+
+
+def _is_negative(op: OpView) -> bool:
+    scale = op.constant(1)
+    return scale is not None and bool((scale < 0).any())
 
 
 def _axis(op: OpView) -> int:

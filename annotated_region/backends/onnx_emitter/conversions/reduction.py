@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from annotated_region.backends.onnx_emitter.emission import Emission, extents_of
 from annotated_region.backends.onnx_emitter.registry import converter
@@ -13,6 +14,7 @@ __all__ = ["reduced"]
 
 # From this opset on the axes of all reductions are an operand; those of ReduceSum are one in all opsets here.
 AXES_AS_OPERAND = 18
+MOST_FACTORS = 32
 REDUCTIONS = {
     "relax.sum": "ReduceSum", "relax.mean": "ReduceMean", "relax.max": "ReduceMax",
     "relax.min": "ReduceMin", "relax.prod": "ReduceProd",
@@ -36,7 +38,25 @@ def _axes(op: OpView) -> list[int]:
 def _reduction(emission: Emission, op: OpView) -> str:
     axes = _axes(op)
     require(bool(axes), "it has no axes to reduce")
-    return reduced(emission, REDUCTIONS[op.name], emission.operand(op.args[0]), axes, op.attrs["keepdims"])
+    data = emission.operand(op.args[0])
+    if op.name == "relax.prod" and "int" in emission.dtype(data):
+        return _integer_product(emission, op, data, axes)
+    return reduced(emission, REDUCTIONS[op.name], data, axes, op.attrs["keepdims"])
+
+
+def _integer_product(emission: Emission, op: OpView, data: str, axes: Sequence[int]) -> str:
+    """Factor by factor, which wraps around as in TVM: ``ReduceProd`` of ONNX Runtime saturates."""
+    extents = extents_of(op.arg_types[0])
+    for axis in axes:
+        extent = extents[axis]
+        require(isinstance(extent, int), "the number of integers to multiply is symbolic")
+        assert isinstance(extent, int)
+        require(extent <= MOST_FACTORS, f"a product of {extent} integers along an axis")
+        if extent > 1:
+            sizes = emission.ints([1] * extent)
+            factors = emission.nodes("Split", [data, sizes], extent, axis=axis)
+            data = reduce(lambda left, right: emission.node("Mul", left, right), factors)
+    return data if op.attrs["keepdims"] else emission.node("Squeeze", data, emission.ints(axes))
 
 
 @converter("relax.variance", "relax.std")

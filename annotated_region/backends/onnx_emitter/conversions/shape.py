@@ -122,6 +122,7 @@ def _stack(emission: Emission, op: OpView) -> str:
 @converter("relax.split")
 def _split(emission: Emission, op: OpView) -> tuple[str, ...]:
     axis = op.attrs["axis"]
+    require(isinstance(op.out_type, tvm.ir.TupleType), "its only part is a tensor, and no tuple")
     sizes = [extents_of(part)[axis] for part in expect(tvm.ir.TupleType, op.out_type).fields]
     require(all(isinstance(size, int) for size in sizes), "the extent of a part is symbolic")
     data = emission.operand(op.args[0])
