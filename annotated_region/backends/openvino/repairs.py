@@ -33,6 +33,11 @@ of 8 bits, so a quantization with a computed one is written in parts:
 
     y = QuantizeLinear(0.5, s, 0), s = 5 / 255        25, where 0.5 / s is 25.5
     y = Cast(Clip(Add(Round(Div(0.5, s)), 0)))        26
+
+The maximum of nothing but -inf is the lowest finite number, whose double is -inf; minima alike:
+
+    y = ReduceMax([-inf, -inf])        -3.4e38, and Equal(y, -inf), by which masks are told, is false
+    y = Mul(ReduceMax(Mul([-inf, -inf], 0.5)), 2)        -inf
 """
 
 from __future__ import annotations
@@ -55,6 +60,8 @@ _PRODUCTS = frozenset(("Einsum", "Gemm", "MatMul"))
 # Operators with constant operands that the plugin may fuse with a product.
 _BEHIND = _LINEAR | {"Max", "Min", "PRelu", "Pow"}
 _QUANTIZED = frozenset(("DequantizeLinear", "QuantizeLinear"))
+_EXTREMES = frozenset(("ReduceMax", "ReduceMin"))
+_FLOATS = frozenset(("float16", "float32"))
 _OF_BYTES = _PRODUCTS | {"Conv", "ConvTranspose"}
 # With a mean of its own, a normalization that is written out is not recognized as one.
 _NORMS = frozenset(("InstanceNormalization", "LayerNormalization", "ReduceMean"))
@@ -68,7 +75,7 @@ def repair(graph: Graph) -> None:
             copy_output(graph, port, f"{port.name}_view")
     is_quantized = any(each.kind in _QUANTIZED for each in graph.operators)
     scales = (_apart_from_readers, _apart_from_norms, _in_parts) if is_quantized else ()
-    for part in (_apart_from_factors, _apart_from_products, *scales):
+    for part in (_of_halves, _apart_from_factors, _apart_from_products, *scales):
         graph.operators = [each for operator in graph.operators for each in part(graph, makers, operator)]
 
 
@@ -123,6 +130,21 @@ def _apart_from_norms(graph: Graph, _makers: dict[str, Operator], operator: Oper
     if operator.kind not in _NORMS:
         return (operator,)
     return _reading_a_copy(graph, operator, operator.inputs[0])
+
+
+def _of_halves(graph: Graph, _makers: dict[str, Operator], operator: Operator) -> tuple[Operator, ...]:
+    """The operator; the double of an extreme of halves."""
+    if operator.kind not in _EXTREMES or graph.dtypes[operator.inputs[0]] not in _FLOATS:
+        return (operator,)
+    data, *axes = operator.inputs
+    dtype = graph.dtypes[data]
+    half, two = (graph.constant(np.asarray(factor, dtype)) for factor in (0.5, 2))
+    halves, extreme = (graph.declare(graph.fresh(stem), dtype) for stem in ("halves", "extreme"))
+    return (
+        Operator("Mul", (data, half), (halves,), {}),
+        Operator(operator.kind, (halves, *axes), (extreme,), operator.attrs),
+        Operator("Mul", (extreme, two), operator.outputs, {}),
+    )
 
 
 def _in_parts(graph: Graph, makers: dict[str, Operator], operator: Operator) -> tuple[Operator, ...]:

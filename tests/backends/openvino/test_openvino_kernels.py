@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
+from kits.backends.engine_kit import built, call
 from kits.backends.relax_kit import module, var
 from tvm import relax, tirx
 from tvm.relax import op
@@ -218,3 +219,17 @@ def test_ties_of_float32_go_to_the_even_number_where_the_scale_is_computed(dtype
         found = answer(mod, data, np.float32(whole).reshape(()), np.array(3, dtype))
         limits = np.iinfo(dtype)
         np.testing.assert_array_equal(found, np.clip(expected, limits.min, limits.max).astype(dtype))
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_an_extreme_of_infinities_is_infinite(name, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    x = var("x", (2, 3, 4, 5))
+    bound = -np.inf if name == "max" else np.inf
+    data = np.full((2, 3, 4, 5), bound, "float32")
+    data[0, :2] = np.linspace(-1, 1, 5)
+    data[1, 2, 3] = np.clip(bound, *np.finfo("float32").max * np.array([-1, 1], "float32"))
+    axes = [1], [-1], [0, 3], [1, 2, 3]
+    mod = module([x], lambda _: tuple(getattr(op, name)(x, each) for each in axes))
+    for found, each in zip(call(built("openvino", mod), data), axes, strict=True):
+        np.testing.assert_array_equal(found, getattr(data, name)(tuple(each)))
