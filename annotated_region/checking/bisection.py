@@ -12,11 +12,10 @@ are compared with them. So a part need not be convex, and the host is built only
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import numpy as np
-import tvm
-from tvm import relax
 
 from annotated_region.checking.failure import Failure
 from annotated_region.checking.parts import (
@@ -31,7 +30,7 @@ from annotated_region.checking.program import ENTRY
 from annotated_region.checking.rounding import compared_leaf
 from annotated_region.checking.running import FAILURES, arrays_of, first_line
 from annotated_region.checking.tolerance import tolerance_for
-from annotated_region.compilation.executable import compile_module
+from annotated_region.compilation.executable import compile_module, machine_of
 from annotated_region.errors import AnnotatedRegionError
 from annotated_region.functions.external import External
 from annotated_region.functions.inlining import is_inlinable, opened
@@ -166,16 +165,18 @@ class _Parts:
         if external is None:
             return False
         self.builds += 1
-        try:
-            machine = relax.VirtualMachine(
-                compile_module(parts_module({symbol: external.func}), options=self.failure.options), tvm.cpu()
-            )
-        except AnnotatedRegionError:
-            return False
-        try:
-            found = arrays_of(machine[ENTRY.format(symbol)](*self.values.arguments(external)))
-        except FAILURES as error:
-            return self._failed(nodes, external, [], first_line(error))
+        with ExitStack() as builds:
+            try:
+                executable = compile_module(
+                    parts_module({symbol: external.func}), options=self.failure.options
+                )
+                machine = builds.enter_context(machine_of(executable))
+            except AnnotatedRegionError:
+                return False
+            try:
+                found = arrays_of(machine[ENTRY.format(symbol)](*self.values.arguments(external)))
+            except FAILURES as error:
+                return self._failed(nodes, external, [], first_line(error))
         return self._failed(nodes, external, found, "")
 
     def _failed(self, nodes: Nodes, external: External, found: Sequence[np.ndarray], error: str) -> bool:

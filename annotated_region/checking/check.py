@@ -12,6 +12,7 @@ of one region are held at a time, and errors do not propagate to other regions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 
 import numpy as np
 import tvm
@@ -30,7 +31,7 @@ from annotated_region.checking.region_check import Culprit, RegionCheck
 from annotated_region.checking.region_values import RegionValues
 from annotated_region.checking.running import FAILURES, Value, arrays_of, first_line
 from annotated_region.checking.tolerance import Tolerance, tolerance_for
-from annotated_region.compilation.executable import targets_of
+from annotated_region.compilation.executable import machine_of, targets_of
 from annotated_region.errors import AnnotatedRegionError, RunError
 from annotated_region.inputs import Arguments, arguments_for
 from annotated_region.passes.build import build
@@ -120,8 +121,9 @@ def check(
     placement = report_of(session.take(placed).values(), session.notes, names)
     program = CheckedProgram.of(mod, placed, session)
     arguments = arguments_for(program.main, inputs, extents)
-    checker = _Checker(program, options or {}, rtol, atol, reference)
-    whole = checker.run(arguments)
+    with ExitStack() as builds:
+        checker = _Checker(program, options or {}, rtol, atol, reference, builds)
+        whole = checker.run(arguments)
     culprits, notes = checker.culprits() if bisect else ((), tuple(checker.notes))
     regions = checker.regions()
     return CheckReport(
@@ -155,6 +157,7 @@ class _Checker:
         rtol: float | None,
         atol: float | None,
         reference: str,
+        builds: ExitStack,
     ) -> None:
         self.program = program
         self.options = options
@@ -169,7 +172,7 @@ class _Checker:
         # The host is built first, because its error names the op that cannot be built.
         self._host = built_reference(program.on_host(), reference)
         executable = build(program.on_targets(), options=options)
-        self._targets = relax.VirtualMachine(executable, tvm.cpu())
+        self._targets = builds.enter_context(machine_of(executable))
 
     def tolerance(self, function: PlacedFunction) -> Tolerance:
         """The tolerance for the results of a region."""

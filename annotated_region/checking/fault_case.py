@@ -15,7 +15,7 @@ from annotated_region.checking.program import MAIN
 from annotated_region.checking.reference import built_reference
 from annotated_region.checking.running import FAILURES, arrays_of, first_line
 from annotated_region.checking.tolerance import tolerance_for
-from annotated_region.compilation.executable import LinkedExecutable
+from annotated_region.compilation.executable import LinkedExecutable, machine_of
 from annotated_region.errors import AnnotatedRegionError
 from annotated_region.functions.external import External, external_function
 from annotated_region.passes.build import build
@@ -123,7 +123,8 @@ def answered(case: FaultCase, failure: Failure) -> FaultCase | None:
 
 def _run(executable: LinkedExecutable, case: FaultCase) -> Sequence[np.ndarray]:
     arguments = [tvm.runtime.tensor(array) for array in case.inputs.values()]
-    return arrays_of(relax.VirtualMachine(executable, tvm.cpu())[MAIN](*arguments))
+    with machine_of(executable) as machine:
+        return arrays_of(machine[MAIN](*arguments))
 
 
 def _is_wrong(case: FaultCase, failure: Failure) -> bool:

@@ -11,6 +11,7 @@ from annotated_region.checking.program import ENTRY, MAIN, PlacedFunction
 from annotated_region.checking.reference import built_reference
 from annotated_region.checking.region_values import RegionValues
 from annotated_region.checking.running import arrays_of
+from annotated_region.compilation.executable import machine_of
 from annotated_region.dataflow.graph import NodeKind
 from annotated_region.functions.entry import entry_function
 from annotated_region.functions.external import External, external_function
@@ -76,5 +77,6 @@ def host_values(function: PlacedFunction, values: RegionValues, reference: str) 
     )
     assert everything is not None, "a region computes something"
     host = built_reference(tvm.IRModule({MAIN: everything.func}), reference)
-    answer = relax.VirtualMachine(host, tvm.cpu())[MAIN](*values.arguments(everything))
-    return values.with_results(dict(zip(everything.results, arrays_of(answer), strict=True)))
+    with machine_of(host) as machine:
+        answers = arrays_of(machine[MAIN](*values.arguments(everything)))
+    return values.with_results(dict(zip(everything.results, answers, strict=True)))

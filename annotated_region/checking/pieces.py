@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import tvm
 from tvm import relax
 
 from annotated_region.checking.comparison import ResultCheck
@@ -36,7 +35,7 @@ from annotated_region.checking.region_values import RegionValues
 from annotated_region.checking.rounding import compared_leaf
 from annotated_region.checking.running import FAILURES, arrays_of, first_line
 from annotated_region.checking.tolerance import quantizations, tolerance_for
-from annotated_region.compilation.executable import compile_module
+from annotated_region.compilation.executable import compile_module, machine_of
 from annotated_region.functions.external import External
 from annotated_region.functions.inlining import is_inlinable, opened
 from annotated_region.ids import NodeId
@@ -177,15 +176,15 @@ def first_wrong_piece(
         if external is not None:
             parts[symbol] = (nodes, external)
     mod = parts_module({symbol: external.func for symbol, (_nodes, external) in parts.items()})
-    machine = relax.VirtualMachine(compile_module(mod, options=options), tvm.cpu())
-    values = host_values(function, entering, reference)
-    for symbol, (nodes, external) in parts.items():
-        wanted = {leaf.name: values.array_of(leaf) for leaf in external.results}
-        tolerance = tolerance_for(_plain(external), function.target, options)
-        right = Failure(function, nodes, values, wanted, {}, tolerance, options, reference=reference)
-        wrong = _run(machine[ENTRY.format(symbol)], external, right)
-        if wrong is not None:
-            return wrong
+    with machine_of(compile_module(mod, options=options)) as machine:
+        values = host_values(function, entering, reference)
+        for symbol, (nodes, external) in parts.items():
+            wanted = {leaf.name: values.array_of(leaf) for leaf in external.results}
+            tolerance = tolerance_for(_plain(external), function.target, options)
+            right = Failure(function, nodes, values, wanted, {}, tolerance, options, reference=reference)
+            wrong = _run(machine[ENTRY.format(symbol)], external, right)
+            if wrong is not None:
+                return wrong
     return None
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -19,12 +20,18 @@ from annotated_region.errors import BackendUnavailableError, BuildError
 from annotated_region.functions.modules import require_well_formed
 from annotated_region.host_targets import host_target
 from annotated_region.targets.backend import Backend, BuildOptions, backend_of, unavailability
+from annotated_region.tvm_adapter.modules import allow_freeing
 
-__all__ = ["LinkedExecutable", "LinkedRegion", "compile_module", "targets_of"]
+__all__ = ["LinkedExecutable", "LinkedRegion", "compile_module", "machine_of", "targets_of"]
 
 
 # TVM raises these, and subclasses of them, when its passes or LLVM fail.
 _FAILURES_OF_TVM = (RuntimeError, ValueError, TypeError, NotImplementedError)
+
+
+# Workers, errors and other objects of a process refer to code of the library that made them, so its code must
+# not be unloaded when its module is freed.
+_STAYS_LOADED = "-Wl,-z,nodelete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,8 @@ class LinkedExecutable(VMExecutable):
         Whether `export_library` shows on a terminal how much is left to compile.
     """
 
+    _jitted_mod: tvm.runtime.Module | None
+
     def __init__(
         self,
         mod: tvm.runtime.Module,
@@ -86,6 +95,24 @@ class LinkedExecutable(VMExecutable):
         self.options = tuple(words)
         self.libraries = tuple(dict.fromkeys(library for each in needs for library in each.libraries))
         self.sources = tuple(source for each in needs for source in each.sources)
+
+    def release(self) -> None:
+        """Free the memory of the library that this process has loaded to run the executable.
+
+        TVM keeps each loaded library until the process ends, with its constants, packed weights and sessions:
+        about two to three times the size of the weights. A process that builds or replaces models calls this
+        when no virtual machine made from the executable will run again. Regions that are called later raise a
+        ``RuntimeError``; those that run at the time must have returned. A new `relax.VirtualMachine` links
+        and loads the library anew. The file of the library stays mapped, which takes no memory that the
+        system could not use otherwise.
+        """
+        library, self._jitted_mod = self._jitted_mod, None
+        if library is None:  # never run, or a program without C++ code, which TVM frees
+            return
+        for symbol in self.regions:
+            if library.implements_function(f"{symbol}__release", query_imports=True):
+                library.get_function(f"{symbol}__release", query_imports=True)()
+        allow_freeing(library)
 
     @checked
     def export_library(self, file_name: str, **kwargs: Any) -> object:
@@ -128,7 +155,7 @@ class LinkedExecutable(VMExecutable):
             )
         # The path is passed as a separate argument: a comma in it would split a -Wl argument.
         looking = [word for each in run_path for word in ("-Xlinker", "-rpath", "-Xlinker", each)]
-        options = [*self.options, *kwargs.pop("options", ()), *looking]
+        options = [*self.options, _STAYS_LOADED, *kwargs.pop("options", ()), *looking]
         if kwargs.get("fcompile") is None and str(file_name).endswith(".so"):
             kwargs["fcompile"] = SharedLibraryLinker(self.sources, self.progress)
         try:
@@ -137,6 +164,16 @@ class LinkedExecutable(VMExecutable):
             raise BuildError(
                 f"{compiler or kwargs['cc']} could not build the external functions:\n{error}"
             ) from error
+
+
+@contextmanager
+def machine_of(executable: VMExecutable) -> Iterator[relax.VirtualMachine]:
+    """A virtual machine for an executable, whose memory is released at the end; see `LinkedExecutable`."""
+    try:
+        yield relax.VirtualMachine(executable, tvm.cpu())
+    finally:
+        if isinstance(executable, LinkedExecutable):
+            executable.release()
 
 
 def compile_module(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -158,11 +158,13 @@ class MeasuredCost:
         self, graph: DataflowGraph, placements: Sequence[Sequence[NodeRegion]]
     ) -> PlacementTimes:
         """See `ConfirmingCostModel`: each placement runs as a whole, interleaved with the best one so far."""
-        wholes = WholePlacements(
-            [WholePlacement.of(graph, members) for members in placements], self._warn_of_rejection
-        )
-        taken, seconds = 0, dict.fromkeys(range(len(placements)), math.inf)
-        for number in range(1, len(placements)):
+        with ExitStack() as builds:
+            each = [WholePlacement.of(graph, members) for members in placements]
+            return self._fastest(WholePlacements(each, builds, self._warn_of_rejection), len(placements))
+
+    def _fastest(self, wholes: WholePlacements, count: int) -> PlacementTimes:
+        taken, seconds = 0, dict.fromkeys(range(count), math.inf)
+        for number in range(1, count):
             found = self._compared(wholes, taken, number)
             if found is not None:
                 seconds[taken], seconds[number] = found.current, found.candidate.seconds
@@ -177,7 +179,7 @@ class MeasuredCost:
         first, second = self._look_up(f"{key} current"), self._look_up(f"{key} candidate")
         if first is not None and second is not None:
             return SpeedComparison(first.seconds, second)
-        if not wholes.can_run(current) or not wholes.can_run(candidate):
+        if not wholes.can_run(current, candidate):
             return None
         found = wholes.compared(current, candidate, self.rounds)
         times = {"current": Time(found.current, found.candidate.spread), "candidate": found.candidate}
@@ -196,7 +198,7 @@ class MeasuredCost:
         distinct = {key_of(unit): unit for unit in units}
         missing = [(key, unit) for key, unit in distinct.items() if self._look_up(key) is None]
         with self._progress(len(missing)) as advance:
-            for batch in (missing[first : first + _BATCH] for first in range(0, len(missing), _BATCH)):
+            for batch in _batches(missing):
                 times = self._times([unit for _key, unit in batch], rounds)
                 self._keep({key: (time, unit.target) for (key, unit), time in zip(batch, times, strict=True)})
                 advance(len(batch))
@@ -272,6 +274,19 @@ class MeasuredCost:
         with Progress(*columns, console=console, transient=True) as bar:
             task = bar.add_task("measuring units", total=total)
             yield lambda done: bar.advance(task, done)
+
+
+def _batches(units: Sequence[tuple[str, Timed]]) -> Iterator[Sequence[tuple[str, Timed]]]:
+    """Consecutive units, at most `_BATCH` and at most `MOST_BYTES` together; a larger unit is alone."""
+    first, held = 0, 0
+    for number, (_key, unit) in enumerate(units):
+        size = unit.bytes
+        if number > first and (number - first == _BATCH or held + size > timing.MOST_BYTES):
+            yield units[first:number]
+            first, held = number, 0
+        held += size
+    if units:
+        yield units[first:]
 
 
 def _warn(message: str) -> None:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
 import tvm
 from tvm import relax
 
-from annotated_region.compilation.executable import compile_module
+from annotated_region.compilation.executable import compile_module, machine_of
 from annotated_region.costs.model import HOST
 from annotated_region.functions.entry import entry_function
-from annotated_region.targets.extents import extents
+from annotated_region.targets.extents import extents, size_of
+from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect, set_type
 
-__all__ = ["Time", "Timed", "runs_of", "sample", "time_copy", "time_together"]
+__all__ = ["MOST_BYTES", "Time", "Timed", "runs_of", "sample", "time_copy", "time_together"]
+
+MOST_BYTES = 1 << 30
+"""What is built together has at most this many bytes of inputs and constants, or is one unit, or one pair."""
 
 # A sample repeats a unit until this much time has passed, to exceed the clock's resolution.
 _SAMPLE_SECONDS = 2e-3
@@ -32,6 +37,18 @@ class Timed:
 
     target: str
     func: relax.Function
+
+    @property
+    def bytes(self) -> int:
+        """The size of its inputs and constants. A built function holds the constants two or three times."""
+        sizes = [size_of(param.ty) for param in self.func.params]
+
+        def visit(expr: relax.Expr) -> None:
+            if isinstance(expr, Constant):
+                sizes.append(size_of(expr.ty))
+
+        relax.analysis.post_order_visit(self.func, visit)
+        return sum(sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +92,8 @@ def time_together(units: Sequence[Timed], rounds: int) -> list[Time]:
     AnnotatedRegionError
         A target refuses one of its units.
     """
-    return _times(runs_of(units), rounds)
+    with ExitStack() as builds:
+        return _times(runs_of(units, builds), rounds)
 
 
 def _times(runs: Sequence[Callable[[], object]], rounds: int) -> list[Time]:
@@ -89,8 +107,10 @@ def _times(runs: Sequence[Callable[[], object]], rounds: int) -> list[Time]:
     return [Time.of(times) for times in samples]
 
 
-def runs_of(units: Sequence[Timed]) -> list[Callable[[], object]]:
+def runs_of(units: Sequence[Timed], builds: ExitStack) -> list[Callable[[], object]]:
     """Functions that run each unit once; built in one module per target, and warmed up.
+
+    Closing `builds` frees the memory of what was built; the functions must not be called afterwards.
 
     Raises
     ------
@@ -102,7 +122,7 @@ def runs_of(units: Sequence[Timed]) -> list[Callable[[], object]]:
         by_target.setdefault(unit.target, {})[number] = unit.func
     runs: dict[int, Callable[[], object]] = {}
     for target, functions in by_target.items():
-        machine = relax.VirtualMachine(compile_module(_module(target, functions)), tvm.cpu())
+        machine = builds.enter_context(machine_of(compile_module(_module(target, functions))))
         runs.update((number, _runner(machine, number, func)) for number, func in functions.items())
     for run in runs.values():
         run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from annotated_region.cost_units import CostUnit
@@ -12,7 +13,7 @@ from annotated_region.errors import AnnotatedRegionError
 from annotated_region.functions.external import computing_nodes, external_function
 from annotated_region.measuring.comparing import WORTH, SpeedComparison, compare
 from annotated_region.measuring.identity import key_of, key_of_pair
-from annotated_region.measuring.timing import Timed, runs_of
+from annotated_region.measuring.timing import MOST_BYTES, Timed, runs_of
 from annotated_region.regions.node_region import NodeRegion, largest_composites
 from annotated_region.targets.backend import backend_of
 from annotated_region.targets.composite_attributes import composite_attributes
@@ -76,28 +77,35 @@ def _region(graph: DataflowGraph, member: NodeRegion) -> Timed | None:
 
 
 class WholePlacements:
-    """Some placements of one function, built together before the first run.
+    """Some placements of one function.
+
+    They are built together before the first run, or, if their constants exceed `MOST_BYTES`, two at a time.
 
     Parameters
     ----------
     wholes
         The placements.
+    builds
+        Frees what was built when it is closed.
     warn
         Called for each part that its target rejects.
     """
 
-    def __init__(self, wholes: Sequence[WholePlacement], warn: Warn) -> None:
+    def __init__(self, wholes: Sequence[WholePlacement], builds: ExitStack, warn: Warn) -> None:
         self._wholes = wholes
+        self._builds = builds
         self._warn = warn
-        self._built: list[Run | None] | None = None
+        self._built: dict[int, Run | None] = {}
+        parts = {key: timed for whole in wholes for key, timed in whole.parts.items()}
+        self._fit_together = sum(timed.bytes for timed in parts.values()) <= MOST_BYTES
 
     def key_of_pair(self, current: int, candidate: int) -> str:
         """The key of the comparison of two of them."""
         return key_of_pair(self._wholes[current].order, self._wholes[candidate].order)
 
-    def can_run(self, number: int) -> bool:
-        """Whether no target rejects a part of a placement."""
-        return self._runs()[number] is not None
+    def can_run(self, *numbers: int) -> bool:
+        """Whether no target rejects a part of these placements."""
+        return all(run is not None for run in self._runs(numbers))
 
     def compared(self, current: int, candidate: int, rounds: int) -> SpeedComparison:
         """Compare two runnable placements.
@@ -105,46 +113,51 @@ class WholePlacements:
         Two builds of the same placement differ in the addresses of their tensors, so a small gain must be
         reproduced by further builds; the result is that of the first build that does not.
         """
-        found = _compared(self._runs(), current, candidate, rounds)
+        found = _compared(self._runs((current, candidate)), rounds)
         if not found.is_faster or found.share_at_most < 1 - _PLAIN:
             return found
         pair = [self._wholes[current], self._wholes[candidate]]
         for _build in range(_FURTHER_BUILDS):
-            again = _compared(_runs_of(pair, self._warn), 0, 1, rounds)
+            with ExitStack() as builds:
+                again = _compared(_runs_of(pair, builds, self._warn), rounds)
             if again.gain < WORTH:
                 return again
         return found
 
-    def _runs(self) -> list[Run | None]:
-        if self._built is None:
-            self._built = _runs_of(self._wholes, self._warn)
-        return self._built
+    def _runs(self, numbers: Sequence[int]) -> list[Run | None]:
+        """The runs of some placements; if not all fit together, the others are freed."""
+        if not self._built.keys() >= set(numbers):
+            self._builds.close()
+            together = range(len(self._wholes)) if self._fit_together else numbers
+            runs = _runs_of([self._wholes[number] for number in together], self._builds, self._warn)
+            self._built = dict(zip(together, runs, strict=True))
+        return [self._built[number] for number in numbers]
 
 
-def _compared(runs: Sequence[Run | None], current: int, candidate: int, rounds: int) -> SpeedComparison:
-    one, other = runs[current], runs[candidate]
+def _compared(runs: Sequence[Run | None], rounds: int) -> SpeedComparison:
+    one, other = runs
     assert one is not None, "rejected placements are not compared"
     assert other is not None, "rejected placements are not compared"
     return compare(one, other, rounds)
 
 
-def _runs_of(wholes: Sequence[WholePlacement], warn: Warn) -> list[Run | None]:
+def _runs_of(wholes: Sequence[WholePlacement], builds: ExitStack, warn: Warn) -> list[Run | None]:
     """Functions that run each placement once; None if a part of it is rejected, which is reported."""
     parts = {key: timed for whole in wholes for key, timed in whole.parts.items()}
-    runs = _runs(parts, warn)
+    runs = _runs(parts, builds, warn)
     return [_in_turn([runs[key] for key in whole.order]) for whole in wholes]
 
 
-def _runs(parts: Mapping[str, Timed], warn: Warn) -> dict[str, Run | None]:
+def _runs(parts: Mapping[str, Timed], builds: ExitStack, warn: Warn) -> dict[str, Run | None]:
     try:
-        return dict(zip(parts, runs_of(list(parts.values())), strict=True))
+        return dict(zip(parts, runs_of(list(parts.values()), builds), strict=True))
     except AnnotatedRegionError as error:
         if len(parts) == 1:
             (timed,) = parts.values()
             warn(timed, error)
             return dict.fromkeys(parts)
     # One rejected part fails the whole batch, so build them one by one.
-    return {key: run for part in parts.items() for key, run in _runs(dict([part]), warn).items()}
+    return {key: run for part in parts.items() for key, run in _runs(dict([part]), builds, warn).items()}
 
 
 def _in_turn(runs: Sequence[Run | None]) -> Run | None:

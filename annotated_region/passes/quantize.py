@@ -20,7 +20,7 @@ engines add them to the 32-bit accumulators at no extra cost, so rounding them w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,6 +31,7 @@ from tvm import relax
 
 from annotated_region.arguments import require_kind, target_names
 from annotated_region.checked import checked_class
+from annotated_region.compilation.executable import machine_of
 from annotated_region.errors import BackendUnavailableError, InvalidModuleError, UsageError
 from annotated_region.functions.modules import require_well_formed
 from annotated_region.inputs import Arguments
@@ -179,10 +180,11 @@ class Quantize(ModulePass):
             self.tap_bytes,
         )
 
-        def built(func: relax.Function) -> Run:
-            return _run_of(prepared, func, self.target)
+        with _shown(self.progress) as tell, ExitStack() as builds:
 
-        with _shown(self.progress) as tell:
+            def built(func: relax.Function) -> Run:
+                return _run_of(prepared, func, self.target, builds)
+
             quantizer = Quantizer(prepared[MAIN], self.calibration_inputs, built, wishes, tell)
             function, report = quantizer.quantized()
         result = prepared.clone()
@@ -190,12 +192,12 @@ class Quantize(ModulePass):
         return result, report
 
 
-def _run_of(mod: tvm.IRModule, func: relax.Function, target: str) -> Run:
-    """A runner for the module with its main replaced by `func`."""
+def _run_of(mod: tvm.IRModule, func: relax.Function, target: str, builds: ExitStack) -> Run:
+    """A runner for the module with its main replaced by `func`; closing `builds` frees its memory."""
     changed = mod.clone()
     changed.update_func(mod.get_global_var(MAIN), without_dead_bindings(func))
     placed = changed if target == HOST else partition(changed, [target], prepare=False)
-    machine = relax.VirtualMachine(build(placed, progress=False), tvm.cpu())
+    machine = builds.enter_context(machine_of(build(placed, progress=False)))
 
     def run(arguments: Arguments) -> list[np.ndarray]:
         return list(_arrays(machine[MAIN](*arguments.tensors())))

@@ -10,7 +10,7 @@ from tvm.support import cc
 
 import annotated_region_tvm
 
-__all__ = ["compiler_triple", "cpp_module", "register_generator"]
+__all__ = ["allow_freeing", "compiler_triple", "cpp_module", "register_generator"]
 
 
 def cpp_module(text: str, symbols: Sequence[str], constants: Sequence[str] = ()) -> tvm.runtime.Module:
@@ -28,6 +28,11 @@ def cpp_module(text: str, symbols: Sequence[str], constants: Sequence[str] = ())
     create = tvm.get_global_func("runtime.CSourceModuleCreate")
     module: tvm.runtime.Module = create(text, "cc", list(symbols), list(constants))
     return module
+
+
+def allow_freeing(module: tvm.runtime.Module) -> None:
+    """Free a loaded module with its last reference; TVM holds each one until the process ends."""
+    tvm_ffi.get_global_func("ffi.ModuleGlobalsRemove")(module)
 
 
 def compiler_triple() -> str | None:

@@ -89,7 +89,7 @@ def test_what_was_compared_is_not_run_again(tmp_path, monkeypatch):
     costs = tmp_path / "costs"
     first = placed(tmp_path, monkeypatch, speeds(1.1, 0.95), 0.01, False, 1, costs=costs)
     with monkeypatch.context() as patch:
-        patch.setattr(NoisyMachine, "runs_of", lambda _self, _units: pytest.fail("something is built"))
+        patch.setattr(NoisyMachine, "runs_of", lambda *_: pytest.fail("something is built"))
         assert placed(tmp_path, monkeypatch, speeds(1.1, 0.95), 0.01, False, 2, costs=costs) == first
 
 
@@ -97,7 +97,7 @@ def test_two_builds_may_differ_and_a_small_gain_has_to_show_in_three(tmp_path, m
     """Where each build draws a per cent or two for itself, equal engines share no model."""
 
     class Drawing(NoisyMachine):
-        def runs_of(self, units):
+        def runs_of(self, units, _builds):
             return [self._run(self.true_seconds(unit) * self._random.gauss(1.0, 0.015)) for unit in units]
 
     for seed in range(5):
@@ -158,11 +158,11 @@ def refusing(word):
     """Builds like a noisy machine, but for units of a target that has to refuse."""
 
     class Refusing(NoisyMachine):
-        def runs_of(self, units):
+        def runs_of(self, units, builds):
             for unit in units:
                 if unit.target == word and len(unit.func.body.blocks[0].bindings) > 6:
                     raise ar.RegionRejectedError("too long", "main")
-            return super().runs_of(units)
+            return super().runs_of(units, builds)
 
     return Refusing
 

@@ -9,9 +9,9 @@ global function ``annotated_region.<target>.open``, which the backend registers 
 In processes without that function, the target's runtime in C++ creates the runner (`native_runtime.py`), if
 there is one for the options of the module.
 
-The runner lives as long as the process, like the libraries that TVM loads. Even if a library is unloaded, its
-runner is not released: the engine would wait for its threads, and threads cannot be joined inside
-``dlclose``.
+The runner lives until ``<symbol>__release()`` is called (see `LinkedExecutable.release`), or as long as the
+process, like the libraries that TVM loads. A library that is unloaded without that call does not free its
+runner: the engine would wait for its threads, and threads cannot be joined inside ``dlclose``.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ static const unsigned char model_of_{symbol}[] = {{
 {parts}static Region region_of_{symbol} = {{
     {{"{symbol}", model_of_{symbol}, sizeof(model_of_{symbol}), inputs_of_{symbol}, outputs_of_{symbol},
      weights_of_{symbol}, settings, {native}}},
-    description_of_{symbol}, sizeof(description_of_{symbol}) - 1, nullptr, nullptr}};
+    description_of_{symbol}, sizeof(description_of_{symbol}) - 1, nullptr, nullptr, false}};
 ANNOTATED_REGION_EXPORT({symbol})
 """
 

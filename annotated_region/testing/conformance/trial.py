@@ -13,6 +13,7 @@ import tvm
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.compilation.executable import machine_of
 from annotated_region.dataflow.walk import read_dataflow
 from annotated_region.findings.wording import words_for_refusal
 from annotated_region.targets.matching import Matcher
@@ -230,8 +231,8 @@ def answers_of(mods: Graphs) -> list[Answer | None]:
 
 
 def _results(executable: relax.VMExecutable, mods: Graphs) -> list[Answer]:
-    machine = relax.VirtualMachine(executable, tvm.cpu())
-    return [_result(machine[_name(number)], mod) for number, mod in enumerate(mods)]
+    with machine_of(executable) as machine:
+        return [_result(machine[_name(number)], mod) for number, mod in enumerate(mods)]
 
 
 def _result(run: Callable[..., Any], mod: tvm.IRModule) -> Answer:

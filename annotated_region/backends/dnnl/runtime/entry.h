@@ -16,6 +16,7 @@ class RegionHandle {
   int describe(TVMFFIAny* result);
   int times(TVMFFIAny* result);
   int count_plans(TVMFFIAny* result);
+  int release(TVMFFIAny* result);
 
  private:
   Region* region_;
@@ -26,9 +27,9 @@ class RegionHandle {
 #define ANNOTATED_REGION_SYMBOL(name) \
   extern "C" __attribute__((visibility("default"))) int __tvm_ffi_##name
 
-// Exports five functions: `symbol` itself; `__init_symbol`, which TVM calls with the constants;
+// Exports six functions: `symbol` itself; `__init_symbol`, which TVM calls with the constants;
 // `symbol__plan`, the primitives of the last plan that ran; `symbol__times`, the same with their times;
-// `symbol__plan_count`, the number of plans kept.
+// `symbol__plan_count`, the number of plans kept; `symbol__release`, which frees plans and constants for good.
 #define ANNOTATED_REGION_EXPORT(symbol, table)                                                            \
   static annotated_region_dnnl::RegionHandle region_of_##symbol(table);                                   \
   ANNOTATED_REGION_SYMBOL(symbol)(void*, const TVMFFIAny* arguments, int32_t count, TVMFFIAny*) {         \
@@ -46,4 +47,7 @@ class RegionHandle {
   }                                                                                                       \
   ANNOTATED_REGION_SYMBOL(symbol##__plan_count)(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {    \
     return region_of_##symbol.count_plans(result);                                                        \
+  }                                                                                                       \
+  ANNOTATED_REGION_SYMBOL(symbol##__release)(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {       \
+    return region_of_##symbol.release(result);                                                            \
   }

@@ -27,7 +27,7 @@ class Region {
   void set_constants(const tvm::ffi::Array<tvm::ffi::Tensor>& tensors) {
     const ForkGate::Passage passage = ForkGate::pass();
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (!constants_.data.empty()) return;  // embedded, or the library was loaded a second time
+    if (is_released_ || !constants_.data.empty()) return;  // embedded, or the library was loaded a second time
     if (static_cast<int>(tensors.size()) != graph_.constants) {
       TVM_FFI_THROW(ValueError) << graph_.symbol << ": expected " << graph_.constants << " constants, got "
                                 << tensors.size();
@@ -70,6 +70,17 @@ class Region {
     const ForkGate::Passage passage = ForkGate::pass();
     const std::lock_guard<std::mutex> lock(mutex_);
     return static_cast<int64_t>(plans_.size());
+  }
+
+  // Frees plans and constants; later calls are errors.
+  void release() {
+    const ForkGate::Passage passage = ForkGate::pass();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    plans_.clear();
+    constants_ = {};
+    held_.clear();
+    is_released_ = true;
+    give_back_library(&graph_);
   }
 
  private:
@@ -196,6 +207,7 @@ class Region {
       plans_.splice(plans_.begin(), plans_, known);
       return known->second;
     }
+    if (is_released_) TVM_FFI_THROW(RuntimeError) << graph_.symbol << ": its executable was released";
     if (static_cast<int>(constants_.data.size()) != graph_.constants) {
       TVM_FFI_THROW(RuntimeError) << graph_.symbol << ": called before its constants were loaded";
     }
@@ -233,6 +245,7 @@ class Region {
   std::mutex mutex_;
   std::vector<tvm::ffi::Tensor> held_;
   Constants constants_;
+  bool is_released_ = false;
   std::list<std::pair<Key, std::shared_ptr<Plan>>> plans_;  // the last used first
 };
 
@@ -273,6 +286,13 @@ ANNOTATED_REGION_DEFINE int RegionHandle::times(TVMFFIAny* result) {
 ANNOTATED_REGION_DEFINE int RegionHandle::count_plans(TVMFFIAny* result) {
   TVM_FFI_SAFE_CALL_BEGIN();
   *reinterpret_cast<tvm::ffi::Any*>(result) = region_->plan_count();
+  TVM_FFI_SAFE_CALL_END();
+}
+
+ANNOTATED_REGION_DEFINE int RegionHandle::release(TVMFFIAny* result) {
+  TVM_FFI_SAFE_CALL_BEGIN();
+  region_->release();
+  *reinterpret_cast<tvm::ffi::Any*>(result) = nullptr;
   TVM_FFI_SAFE_CALL_END();
 }
 

@@ -11,11 +11,17 @@ struct Region {
   uint64_t description_size;
   TVMFFIObjectHandle weights;
   TVMFFIObjectHandle runner;
+  bool released;
 
   static TVMFFIObjectHandle global(const char* name, uint64_t size) {
     const TVMFFIByteArray key = {name, static_cast<size_t>(size)};
     TVMFFIObjectHandle found = nullptr;
     return TVMFFIFunctionGetGlobal(&key, &found) == 0 ? found : nullptr;
+  }
+
+  static void drop(TVMFFIObjectHandle& held) {
+    if (held != nullptr) TVMFFIObjectDecRef(held);
+    held = nullptr;
   }
 
   // Creates the runner. If two threads do so concurrently, the first one's is kept.
@@ -62,6 +68,11 @@ struct Region {
   }
 
   int call(const TVMFFIAny* arguments, int32_t count, TVMFFIAny* result) {
+    if (released) {
+      const char* parts[] = {table.symbol, ": its executable was released"};
+      TVMFFIErrorSetRaisedFromCStrParts("RuntimeError", parts, 2);
+      return -1;
+    }
     if (__atomic_load_n(&runner, __ATOMIC_ACQUIRE) == nullptr && open() != 0) return -1;
     return TVMFFIFunctionCall(runner, const_cast<TVMFFIAny*>(arguments), count, result);
   }
@@ -73,6 +84,15 @@ struct Region {
     }
     result->type_index = kTVMFFIInt;
     result->v_int64 = 0;
+    return 0;
+  }
+
+  // Frees the runner and the weights; no call may be in progress.
+  int release(TVMFFIAny* result) {
+    released = true;
+    drop(runner);
+    drop(weights);
+    result->type_index = kTVMFFINone;
     return 0;
   }
 };
@@ -87,4 +107,7 @@ struct Region {
   }                                                                                                               \
   ANNOTATED_REGION_SYMBOL(__init_##symbol)(void*, const TVMFFIAny* arguments, int32_t, TVMFFIAny* result) {       \
     return region_of_##symbol.set_weights(arguments, result);                                                     \
+  }                                                                                                               \
+  ANNOTATED_REGION_SYMBOL(symbol##__release)(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {               \
+    return region_of_##symbol.release(result);                                                                    \
   }

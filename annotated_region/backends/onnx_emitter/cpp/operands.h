@@ -153,7 +153,7 @@ inline std::string setting_of(const RegionTable& region, const char* name) {
   TVM_FFI_THROW(InternalError) << region.symbol << " has no setting " << name;
 }
 
-// Creates the runner of a region, which lives as long as the process, like the libraries that TVM loads.
+// Creates the runner of a region.
 template <typename Runner>
 int make_runner(const RegionTable& region, TVMFFIObjectHandle weights, TVMFFIObjectHandle* made) {
   TVM_FFI_SAFE_CALL_BEGIN();

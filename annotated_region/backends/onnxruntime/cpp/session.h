@@ -183,6 +183,13 @@ class Session {
     require(functions().create_session(runtime_.env(), region.model, region.model_size, options, &session_));
   }
 
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  // Joins threads, so it must not run while a library is unloaded; the entry only destroys it on request.
+  ~Session() {
+    if (session_ != nullptr) functions().release_session(session_);
+  }
+
   void run(ffi::PackedArgs arguments) {
     std::vector<Operand> operands = operands_of(region_, arguments);
     const size_t input_count = count_of(region_.inputs);
@@ -216,7 +223,7 @@ class Session {
   const RegionTable& region_;
   const OnnxRuntime& runtime_;
   ffi::Array<ffi::Tensor> weights_;  // the session may read them where they lie
-  OrtSession* session_ = nullptr;    // never released: its threads cannot end while a library is unloaded
+  OrtSession* session_ = nullptr;
 };
 
 }  // namespace

@@ -11,7 +11,8 @@
   use(ov_model_free) use(ov_tensor_create_from_host_ptr) use(ov_tensor_free)                              \
   use(ov_compiled_model_inputs_size) use(ov_compiled_model_input_by_name)                                 \
   use(ov_compiled_model_create_infer_request) use(ov_infer_request_set_tensor_by_const_port)              \
-  use(ov_infer_request_set_output_tensor_by_index) use(ov_infer_request_infer) use(ov_infer_request_free)
+  use(ov_infer_request_set_output_tensor_by_index) use(ov_infer_request_infer) use(ov_infer_request_free) \
+  use(ov_output_const_port_free) use(ov_compiled_model_free)
 
 namespace annotated_region_native {
 namespace {
@@ -157,6 +158,15 @@ class CompiledRegion {
     find_inputs();
   }
 
+  CompiledRegion(const CompiledRegion&) = delete;
+  CompiledRegion& operator=(const CompiledRegion&) = delete;
+  // Joins threads, so it must not run while a library is unloaded; the entry only destroys it on request.
+  ~CompiledRegion() {
+    for (ov_infer_request_t* request : idle_) functions().ov_infer_request_free(request);
+    for (const Input& input : inputs_) functions().ov_output_const_port_free(input.port);
+    functions().ov_compiled_model_free(compiled_);
+  }
+
   void run(ffi::PackedArgs arguments) {
     std::vector<Operand> operands = operands_of(region_, arguments);
     const size_t input_count = count_of(region_.inputs);
@@ -182,7 +192,7 @@ class CompiledRegion {
   // An input of the compiled model, and the number of its argument.
   struct Input {
     size_t number;
-    const ov_output_const_port_t* port;
+    ov_output_const_port_t* port;
   };
 
   const OpenVinoFunctions& functions() const { return runtime_.functions(); }
@@ -264,7 +274,7 @@ class CompiledRegion {
   std::vector<Input> inputs_;
   std::mutex lock_;
   std::vector<ov_infer_request_t*> idle_;
-  ov_compiled_model_t* compiled_ = nullptr;  // never released: its threads cannot be joined while a library is unloaded
+  ov_compiled_model_t* compiled_ = nullptr;
 };
 
 }  // namespace
