@@ -127,12 +127,15 @@ def choice(node: TorchNode) -> relax.Expr | None:
 
 
 @converts("clamp.default", "clamp_min.default", "clamp_max.default")
-def clamped_integers(node: TorchNode) -> relax.Expr | None:
-    """``clamp`` of integers; one bound may be missing, and TVM cannot compile an infinite integer bound."""
+def clamped(node: TorchNode) -> relax.Expr | None:
+    """``clamp`` of integers, one bound of which may be missing, and by bounds that cross: the upper counts.
+
+    TVM cannot compile an infinite integer bound, and applies the lower bound last.
+    """
     data = node.tensor(0)
-    if "int" not in dtype_of_tensor(data) or "int" not in node.dtype:
-        return None
     least, most = _bounds(node)
+    if "int" not in dtype_of_tensor(data) or "int" not in node.dtype:
+        return _clamped_to_upper_bound(node, data, least, most)
     if not all(each is None or isinstance(each, int) for each in (least, most)):
         return None
     data = node.cast(data, node.dtype)
@@ -143,6 +146,15 @@ def clamped_integers(node: TorchNode) -> relax.Expr | None:
         if not isinstance(most, int)
         else node.emit(relax.op.minimum(data, relax.const(most, node.dtype)))
     )
+
+
+def _clamped_to_upper_bound(
+    node: TorchNode, data: relax.Expr, least: object, most: object
+) -> relax.Expr | None:
+    """Floats by bounds that cross; None for others, which TVM clips as PyTorch does."""
+    if not isinstance(least, int | float) or not isinstance(most, int | float) or least <= most:
+        return None
+    return node.emit(relax.op.clip(node.cast(data, node.dtype), most, most))
 
 
 @converts("pow.Scalar")

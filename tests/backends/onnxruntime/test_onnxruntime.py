@@ -87,6 +87,13 @@ def test_a_result_that_is_transposed_and_quantized_is_given_out_as_it_is():
     assert found[1].max() == np.float32(127) * np.float32(0.05)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_of_bounds_that_cross_the_lower_one_counts_as_in_tvm(dtype):
+    x = var("x", (3,), dtype)
+    found = call(built(module([x], lambda _: op.clip(x, 2, 1))), np.array([0, 1, 5], dtype))
+    np.testing.assert_array_equal(found[0], np.full(3, 2, dtype))
+
+
 def test_one_machine_runs_any_batch_and_length():
     n, s = tirx.Var("n", "int64"), tirx.Var("s", "int64")
     x = var("x", (n, s, 8))

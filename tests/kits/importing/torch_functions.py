@@ -36,6 +36,7 @@ ARITHMETIC = {
     "bounds of whole numbers": lambda x: (
         numbers(x).clamp(min=0) + numbers(x).clamp(max=2) + numbers(x).clamp(-1, 1)
     ),
+    "bounds that cross": lambda x: (x.clamp(0.5, -0.5), numbers(x).clamp(2, -2), x.clamp(-0.5, 0.5)),
     "choices of several types": lambda x: torch.where(x > 0, x, 0) + torch.where(x > 0.5, numbers(x), x),
     "powers of whole numbers": lambda x: x + 2.0 ** torch.arange(x.shape[1])[:, None],
     "powers of even numbers": lambda x: (

@@ -80,11 +80,13 @@ def _infinite(emission: Emission, data: str) -> str:
 
 @converter("relax.clip")
 def _clip(emission: Emission, op: OpView) -> str:
+    """Of bounds that cross, TVM applies the lower one last, and ONNX the upper one."""
     data = emission.operand(op.args[0])
     dtype = emission.dtype(data)
     bounds = [literal(argument) for argument in op.args[1:]]
     require(is_float(dtype) or all(isinstance(bound, int) for bound in bounds), "a bound is not an integer")
     require(not any(math.isnan(bound) for bound in bounds), "a bound is NaN, which ONNX ignores")
+    bounds[1] = max(bounds)
     low, high = (emission.like(float(bound) if is_float(dtype) else bound, data) for bound in bounds)
     return emission.node("Clip", data, low, high)
 
