@@ -26,7 +26,7 @@ from kits.backends.dnnl.dnnl_bf16_cases import (
     whole_numbers,
 )
 from kits.backends.dnnl.dnnl_cases import module_of
-from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn, offload, run
+from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn, offload, run, tvm_alone
 from kits.backends.dnnl.dnnl_transformer_cases import CASES
 from tvm import relax
 from tvm.relax import op
@@ -54,10 +54,6 @@ def function(name: str, shapes: Sequence[Shape], make: Make) -> tvm.IRModule:
 
 def merged(modules: Sequence[tvm.IRModule]) -> tvm.IRModule:
     return tvm.IRModule({var: func for module in modules for var, func in module.functions.items()})
-
-
-def on_host(module: tvm.IRModule) -> relax.VirtualMachine:
-    return relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
 
 
 def steps(offloaded: Offloaded, name: str) -> list[str]:
@@ -108,7 +104,7 @@ def right_of(product: Product) -> relax.Expr:
 @cache
 def products_on_host() -> relax.VirtualMachine:
     """All products, of two inputs."""
-    return on_host(merged([function(each.name, [each.left, each.right], each.make) for each in PRODUCTS]))
+    return tvm_alone(merged([function(each.name, [each.left, each.right], each.make) for each in PRODUCTS]))
 
 
 @needs_onednn
@@ -171,7 +167,7 @@ def between_on_host() -> relax.VirtualMachine:
         function(f"{each.name}_magnitudes", [IMAGE], lambda x, each=each: magnitudes_of(each, x))
         for each in BETWEEN
     ]
-    return on_host(merged(modules))
+    return tvm_alone(merged(modules))
 
 
 @needs_onednn

@@ -12,7 +12,7 @@ import pytest
 import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn, offload, run
+from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn, offload, run, tvm_alone
 from tvm import relax
 from tvm.relax import op
 
@@ -267,7 +267,7 @@ def test_attention_is_products_of_int8(dtype: str) -> None:
         return quantize(op.permute_dims(op.matmul(share, v), (0, 2, 1, 3)), 0.05, zero, dtype)
 
     each = Int8Case(f"attention_{dtype}", (((2, 6, 32), "float32"),), make, 2, products=5)
-    check(each, offload(module_of([each])), on_host(module_of([each])))
+    check(each, offload(module_of([each])), tvm_alone(module_of([each])))
 
 
 def module_of(cases: Sequence[Int8Case]) -> tvm.IRModule:
@@ -284,10 +284,6 @@ def module_of(cases: Sequence[Int8Case]) -> tvm.IRModule:
     return builder.finalize()
 
 
-def on_host(module: tvm.IRModule) -> relax.VirtualMachine:
-    return relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
-
-
 @cache
 def all_offloaded() -> Offloaded:
     return offload(module_of(CASES))
@@ -295,7 +291,7 @@ def all_offloaded() -> Offloaded:
 
 @cache
 def all_on_host() -> relax.VirtualMachine:
-    return on_host(module_of(CASES))
+    return tvm_alone(module_of(CASES))
 
 
 def difference(left: Arrays, right: Arrays) -> np.ndarray:
@@ -400,7 +396,7 @@ def test_quantization_is_exact(several: list[Conversion]) -> None:
     builder = relax.BlockBuilder()
     for index, each in enumerate(several):
         each.add_to(builder, f"f{index}")
-    offloaded, host = offload(builder.finalize()), on_host(builder.finalize())
+    offloaded, host = offload(builder.finalize()), tvm_alone(builder.finalize())
     for index, each in enumerate(several):
         elements, numbers = offloaded.call(f"f{index}", each.numbers)
         np.testing.assert_array_equal(elements, each.quantized())

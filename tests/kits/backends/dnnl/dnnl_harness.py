@@ -129,7 +129,7 @@ def all_cases() -> Offloaded:
 @cache
 def all_cases_on_host() -> relax.VirtualMachine:
     """All cases on TVM alone, compiled once."""
-    return relax.VirtualMachine(tvm.compile(module_of(CASES), "llvm"), tvm.cpu())
+    return tvm_alone(module_of(CASES))
 
 
 def ops_on_host(module: tvm.IRModule, name: str = "main") -> set[str]:
