@@ -118,25 +118,25 @@ class Held:
 
     def offers(self, offered: Sequence[NodeRegion]) -> list[NodeRegion]:
         """The claims that are compatible with the held units."""
-        left = (self._left(member) for member in offered)
+        units: dict[str, dict[NodeId, ClaimedUnit]] = {member.target: {} for member in offered}
+        for unit, target, _region in self.units:
+            units.setdefault(target, {}).update(dict.fromkeys(unit.nodes, unit))
+        left = (self._left(member, units[member.target]) for member in offered)
         return [member for member in left if member is not None]
 
-    def _left(self, member: NodeRegion) -> NodeRegion | None:
-        fixed = {
-            node: unit
-            for unit, target, _region in self.units
-            if target == member.target and unit.is_composite
-            for node in unit.nodes
-        }
+    def _left(self, member: NodeRegion, unit_of: Mapping[NodeId, ClaimedUnit]) -> NodeRegion | None:
+        """What is left of a claim; `unit_of` has the held units of its target by node."""
         lost = {
             node for node in member.nodes if self.place_of.get(node, (member.target,))[0] != member.target
         }
         composites = [
-            unit
-            for unit in member.composites
-            if lost.isdisjoint(unit.nodes) and self._may_stay(unit, fixed, member.target)
+            unit for unit in member.composites if lost.isdisjoint(unit.nodes) and _may_stay(unit, unit_of)
         ]
-        alone = [node for node in member.alone if node not in lost and node not in fixed]
+        alone = [
+            node
+            for node in member.alone
+            if node not in lost and not (node in unit_of and unit_of[node].is_composite)
+        ]
         covered = {node for unit in composites for node in unit.nodes}
         marks = [ClaimedUnit((node,), "") for node in alone if node in covered]
         nodes = tuple(sorted({*alone, *covered}))
@@ -146,14 +146,14 @@ class Held:
             else None
         )
 
-    def _may_stay(self, unit: ClaimedUnit, fixed: Mapping[NodeId, ClaimedUnit], target: str) -> bool:
-        """Whether a composite is in the lock, or consists of whole held units and new nodes."""
-        inside = {fixed[node] for node in unit.nodes if node in fixed}
-        if unit in inside:
-            return True
-        whole = all(set(other.nodes) <= set(unit.nodes) for other in inside)
-        settled = {node for each, owner, _region in self.units if owner == target for node in each.nodes}
-        return whole and not settled.issuperset(unit.nodes)
+
+def _may_stay(composite: ClaimedUnit, unit_of: Mapping[NodeId, ClaimedUnit]) -> bool:
+    """Whether a composite is in the lock, or consists of whole held composites and of new nodes."""
+    inside = {unit_of[node] for node in composite.nodes if node in unit_of}
+    if composite in inside:
+        return True
+    whole = all(set(unit.nodes) <= set(composite.nodes) for unit in inside if unit.is_composite)
+    return whole and any(node not in unit_of for node in composite.nodes)
 
 
 def _claimed(graph: DataflowGraph, offered: Iterable[NodeRegion]) -> dict[NodeId, dict[str, None]]:
