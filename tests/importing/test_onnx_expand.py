@@ -151,6 +151,25 @@ def test_extents_that_are_permuted_remain_known(targets: list[str]) -> None:
     run(text, targets, (tensor(3, 2, 4),), (tensor(1, 2, 4),))
 
 
+EXTENT = """<int64 at = {0}, int64[1] rest = {-1}, int64[1] two = {2}, int64[2] square = {1, 1}>
+    { s = Shape(x) n0 = Gather<axis = 0>(s, at) """
+LISTED = f"(float[n, 4] x) => (float[a, b, c] y) {EXTENT} k = Reshape(n0, rest) " + (
+    "t = Concat<axis = 0>(two, k, two) y = Reshape(x, t) }"
+)
+
+
+@each_target
+def test_one_extent_is_reshaped_to_a_list(targets: list[str]) -> None:
+    module = ar.from_onnx(onnx.parser.parse_model(HEAD + LISTED))
+    assert module["main"].ret_ty.shape.values[1].same_as(module["main"].params[0].ty.shape.values[0])
+    run(LISTED, targets, (tensor(3, 4),), (tensor(1, 4),))
+
+
+def test_one_extent_is_reshaped_to_a_matrix() -> None:
+    text = f"(float[n, 4] x) => (int64[a, b] y) {EXTENT} y = Reshape(n0, square) }}"
+    run(text, [], (tensor(3, 4),), (tensor(1, 4),))
+
+
 def test_an_extent_that_is_not_there_is_declined() -> None:
     with pytest.raises(ModelError, match=r"Gather\) reads the extents \[2, 0, 3\] of 3"):
         ar.from_onnx(onnx.parser.parse_model(HEAD + PERMUTED.replace("PLACES", "2, 0, 3")))

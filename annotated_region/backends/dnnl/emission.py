@@ -76,12 +76,12 @@ FORMS: dict[type[Arithmetic], str] = {
     tirx.Add: "({} + {})",
     tirx.Sub: "({} - {})",
     tirx.Mul: "({} * {})",
-    tirx.FloorDiv: "({} / {})",
-    tirx.FloorMod: "({} % {})",
+    tirx.FloorDiv: "floor_quotient({}, {})",
+    tirx.FloorMod: "floor_remainder({}, {})",
     tirx.Max: "larger({}, {})",
     tirx.Min: "smaller({}, {})",
 }
-"""The C++ form of arithmetic on extents; extents are nonnegative, so truncating division is correct."""
+"""The C++ form of arithmetic on extents."""
 
 
 def emit_unit(graph: Graph, precision: str, embedded: Embedded | None = None) -> str:

@@ -14,6 +14,7 @@ from annotated_region.backends.onnx_emitter.dialect import Dialect
 from annotated_region.backends.onnx_emitter.graph import Graph, Port
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import Declined, Translation, flat, require
+from annotated_region.tvm_adapter.arithmetic import bounds_of
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect
 
@@ -142,7 +143,11 @@ class Emission(Translation[str]):
             )
         if not isinstance(value, Arithmetic):
             raise Declined(f"the extent {value} is not plain arithmetic")
-        return self.node(_ARITHMETIC[type(value)], self.extent(value.a), self.extent(value.b))
+        left, right = self.extent(value.a), self.extent(value.b)
+        if isinstance(value, tirx.FloorDiv) and bounds_of(value.a, least=1)[0] < 0:
+            # `Div` rounds towards zero: of -n // 4, the rest is subtracted first.
+            left = self.node("Sub", left, self.node("Mod", left, right))
+        return self.node(_ARITHMETIC[type(value)], left, right)
 
     # -- the walk over the function ---------------------------------------------------------------
 

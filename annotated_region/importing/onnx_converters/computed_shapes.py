@@ -9,20 +9,19 @@ with a permuted shape. Its `Equal` finds no extent equal to a constant.
 from __future__ import annotations
 
 import numpy as np
+import tvm
 from tvm import relax, tirx
 
 from annotated_region.importing.onnx_converters.expand import computed_extents
 from annotated_region.importing.onnx_converters.folding import known_numbers
 from annotated_region.importing.onnx_converters.node import OnnxNode, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
-from annotated_region.tvm_adapter.arithmetic import provably_equal, visit
-from annotated_region.tvm_adapter.nodes import Analyzer, ConstIntBound, PrimExpr
+from annotated_region.tvm_adapter.arithmetic import bounds_of, provably_equal
+from annotated_region.tvm_adapter.nodes import PrimExpr
 
 __all__: list[str] = []
 
 Extent = int | PrimExpr
-
-_ANY_EXTENT = ConstIntBound(0, ConstIntBound.POS_INF)
 
 
 @converts("", "ConstantOfShape", (1, 1), "value")
@@ -43,6 +42,8 @@ def _constant_of_shape(node: OnnxNode) -> relax.Expr:
 def _reshape(node: OnnxNode) -> relax.Expr:
     """In a computed shape, 0 copies the extent of the data, and -1 is inferred."""
     given = node.inputs[0]
+    if given is not None and isinstance(given.ty, tvm.ir.PrimType):
+        return _reshaped_extent(node, given)
     if given is None or not isinstance(given.ty, relax.TensorType) or _is_known(node, 1):
         return node.by_tvm()
     data = node.tensor(0)
@@ -60,6 +61,19 @@ def _reshape(node: OnnxNode) -> relax.Expr:
     return relax.op.reshape(data, relax.ShapeExpr(extents))
 
 
+def _reshaped_extent(node: OnnxNode, extent: relax.Expr) -> relax.Expr:
+    """One extent, which is a number of rank 0, with a constant shape: a list of one stays a shape."""
+    numbers = None if node.inputs[1] is None else known_numbers(node.inputs[1])
+    if numbers is None:
+        raise node.declined("reshapes an extent to a computed shape")
+    if not numbers.size:
+        return extent
+    shape = relax.ShapeExpr([extent])
+    if numbers.tolist() in ([-1], [1]):
+        return shape
+    return relax.op.reshape(node.emit(relax.op.shape_to_tensor(shape)), numbers.tolist())
+
+
 @converts("", "Range", (3, 3))
 def _range(node: OnnxNode) -> relax.Expr:
     """Positions, as many as the extents state; a length of its own would equal no extent of a tensor.
@@ -69,7 +83,7 @@ def _range(node: OnnxNode) -> relax.Expr:
     start, limit, step = (_extent(each) for each in node.inputs)
     if start is None or limit is None or not isinstance(step, int) or step < 1:
         return node.by_tvm()
-    if _bounds(limit - start)[0] < 0:
+    if bounds_of(limit - start)[0] < 0:
         return node.by_tvm()
     return relax.op.arange(start, limit, step, "int64")
 
@@ -123,7 +137,7 @@ def _pairs(left: list[Extent], right: list[Extent]) -> list[tuple[Extent, Extent
 
 def _are_equal(left: Extent, right: Extent) -> bool | None:
     """Whether two numbers are equal; None if that depends on the extents."""
-    least, most = _bounds(left - right)
+    least, most = bounds_of(left - right)
     if least > 0 or most < 0:
         return False
     return True if provably_equal(left, right) else None
@@ -137,16 +151,6 @@ def _extent(expr: relax.Expr | None) -> Extent | None:
     if numbers is not None:
         return int(numbers.item()) if numbers.dtype == np.int64 and numbers.size == 1 else None
     return expr if isinstance(expr, PrimExpr) and str(expr.ty) == "int64" else None
-
-
-def _bounds(number: Extent) -> tuple[int, int]:
-    """The least and the largest value of a number computed from extents, which are not negative."""
-    if isinstance(number, int):
-        return number, number
-    analyzer = Analyzer()
-    visit(number, [(tirx.Var, lambda variable: analyzer.update(variable, _ANY_EXTENT, override=True))])
-    found = analyzer.const_int_bound(analyzer.simplify(number))
-    return int(found.min_value), int(found.max_value)
 
 
 def _is_known(node: OnnxNode, position: int) -> bool:

@@ -29,7 +29,7 @@ __all__ = [
     "epsilon_problem",
     "field_problems",
     "first_problem",
-    "is_sum_of_extents",
+    "is_made_of_extents",
     "is_whole",
     "layout_problem",
     "number_of",
@@ -104,16 +104,11 @@ def _is_computable(extent: relax.Expr) -> bool:
     return isinstance(extent, COMPUTABLE) and _is_computable(extent.a) and _is_computable(extent.b)
 
 
-def is_sum_of_extents(expr: relax.Expr) -> bool:
-    """Whether a possibly negative number can be computed from extents at run time.
-
-    Division is excluded: C++ truncates towards zero, TVM rounds towards minus infinity.
-    """
+def is_made_of_extents(expr: relax.Expr) -> bool:
+    """Whether a possibly negative number can be computed from extents at run time."""
     if isinstance(expr, tirx.IntImm | relax.Var):
         return isinstance(expr, tirx.IntImm) or isinstance(expr.ty, tvm.ir.PrimType)
-    if not isinstance(expr, tirx.Add | tirx.Sub | tirx.Mul | tirx.Max | tirx.Min):
-        return False
-    return is_sum_of_extents(expr.a) and is_sum_of_extents(expr.b)
+    return isinstance(expr, COMPUTABLE) and is_made_of_extents(expr.a) and is_made_of_extents(expr.b)
 
 
 def is_whole(op: OpView) -> bool:

@@ -18,7 +18,7 @@ from annotated_region.backends.dnnl.ops.checks import (
     TRUTH,
     WHOLE,
     Problems,
-    is_sum_of_extents,
+    is_made_of_extents,
     is_whole,
     tensor_problem,
 )
@@ -185,7 +185,7 @@ def _reduction(call: OpConversion) -> TensorId:
 
 def _range_problems(op: OpView) -> Problems:
     start, _end, step = op.args
-    if not is_sum_of_extents(start):
+    if not is_made_of_extents(start):
         yield f"the start {start} cannot be computed at run time"
     if not isinstance(step, tirx.IntImm):
         yield "the step is not a constant integer"
