@@ -92,7 +92,14 @@ def norm(**attrs: object) -> relax.Expr:
         ),
         (lambda: op.nn.max_pool2d(X, (2, 2), padding=(2, 2)), "the padding is as wide as the window"),
         (lambda: op.nn.avg_pool2d(X, (2, 2), dilation=(2, 2)), "an average over a dilated window"),
-        (lambda: op.nn.avg_pool2d(X, (3, 3), (2, 2), ceil_mode=True), "an average with ceil_mode"),
+        (
+            lambda: op.nn.avg_pool2d(X, (2, 2), (2, 2), (1, 1), ceil_mode=True),
+            "an average with ceil_mode, whose last window may hold nothing but padding",
+        ),
+        (
+            lambda: op.nn.avg_pool2d(X, (3, 3), (2, 2), (1, 1), ceil_mode=True, count_include_pad=True),
+            "an average with ceil_mode, whose divisor counts padding, but not what is beyond it",
+        ),
         (lambda: op.nn.adaptive_avg_pool2d(X, (4, 4)), "windows of different sizes: 6 divided into 4"),
         (lambda: op.clip(X, 2, 1), "the bounds are not two constants with low <= high"),
         (lambda: op.nn.leakyrelu(X, float("nan")), "the slope is not finite"),

@@ -32,7 +32,20 @@ def _window_problems(op: OpView) -> Problems:
     if any(step != 1 for step in dilation):
         yield "an average over a dilated window"
     if op.attrs["ceil_mode"]:
-        yield "an average with ceil_mode, whose divisor at the border is not oneDNN's"
+        yield from _beyond_problems(op)
+
+
+def _beyond_problems(op: OpView) -> Problems:
+    """Why an average whose last window may exceed the padding cannot be computed.
+
+    Relax counts the covered part of operand and padding, oneDNN the whole window or the operand only.
+    """
+    window, padding = op.attrs["pool_size"], op.attrs["padding"]
+    if op.attrs["count_include_pad"] and any(padding):
+        yield "an average with ceil_mode, whose divisor counts padding, but not what is beyond it"
+    ends = padding[len(window) :]
+    if any(step + pad > size for step, pad, size in zip(op.attrs["strides"], ends, window, strict=True)):
+        yield "an average with ceil_mode, whose last window may hold nothing but padding"
 
 
 @converts(
@@ -45,7 +58,9 @@ def _window_problems(op: OpView) -> Problems:
 def _windowed(call: OpConversion) -> TensorId:
     size, strides, padding = (tuple(call.attrs[name]) for name in ("pool_size", "strides", "padding"))
     dilation = tuple(value - 1 for value in call.attrs["dilation"])
-    rule = "include" if call.attrs["count_include_pad"] else "exclude"
+    # Beyond the padding, where `ceil_mode` may put a part of a window, nothing is counted.
+    counts = call.attrs["count_include_pad"] and not call.attrs["ceil_mode"]
+    rule = "include" if counts else "exclude"
     algorithm = f"pooling_avg_{rule}_padding" if call.op.name in AVERAGES else "pooling_max"
     rank = len(size)
     return _pooled(call, Pooling(algorithm, size, strides, dilation, padding[:rank], padding[rank:]))

@@ -199,6 +199,15 @@ _pool(
     pool_size=(3, 3), padding=(1, 1), count_include_pad=True,
 )  # fmt: skip
 _pool("avg_pool2d_asymmetric", op.nn.avg_pool2d, (1, 4, 9, 9), pool_size=(3, 3), padding=(0, 1, 2, 1))
+_pool("avg_pool2d_ceil", op.nn.avg_pool2d, (1, 4, 9, 7), pool_size=(2, 2), strides=(2, 2), ceil_mode=True)
+_pool(
+    "avg_pool2d_ceil_of_all", op.nn.avg_pool2d, (1, 4, 8, 7),
+    pool_size=(3, 4), strides=(2, 3), ceil_mode=True, count_include_pad=True,
+)  # fmt: skip
+_pool(
+    "avg_pool2d_ceil_without_padding", op.nn.avg_pool2d, (1, 4, 9, 7),
+    pool_size=(3, 4), strides=(2, 3), padding=(1, 1), ceil_mode=True,
+)  # fmt: skip
 _pool("avg_pool3d_channels", op.nn.avg_pool3d, (1, 1, 8, 5, 5), pool_size=(5, 1, 1), padding=(2, 0, 0),
       count_include_pad=True)  # fmt: skip
 _pool("adaptive_avg_pool2d_global", op.nn.adaptive_avg_pool2d, (2, 16, 7, 5), output_size=(1, 1))
