@@ -95,6 +95,9 @@ def cases() -> Iterator[relax.Expr]:
         for unary in (op.negative, op.abs, op.square, op.floor, op.ceil, op.trunc):
             yield unary(of(SIGNED, dtype))
         yield op.sqrt(of(values(9), dtype))
+        yield op.floor_divide(
+            of([2.75, -2.75, 3.0, -0.5, 0.0], dtype), of([2.0, 0.5, -0.25, 4.0, 1.0], dtype)
+        )
         yield op.divide(of([1.0, -1.0, 0.0], dtype), of([0.0, 0.0, 0.0], dtype))
         for source in FLOATS:
             yield op.astype(of([-2.75, 0.1, 1.0009765, 3.9990234, 1e-7], source), dtype)
@@ -289,6 +292,7 @@ REFUSED = {
     "a cast that does not fit": lambda: op.astype(of([300.0, 1.0]), "int8"),
     "a cast of NaN": lambda: op.astype(of([float("nan")]), "int32"),
     "a division by zero": lambda: op.floor_divide(of([1], "int32"), of([0], "int32")),
+    "a quotient that rounds": lambda: op.floor_divide(of([1.0]), of([0.1])),
     "a quotient that is too large": lambda: op.divide(of([-(2**31)], "int32"), of([-1], "int32")),
     "the sign of NaN": lambda: op.sign(of([float("nan")])),
     "an exponent below zero": lambda: op.power(of([2], "int32"), of([-1], "int32")),
