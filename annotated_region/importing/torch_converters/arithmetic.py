@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from tvm import relax, tirx
 
+from annotated_region.importing.torch_converters.quotients import floor_quotient, is_exact, remainder
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import TorchNode, dtype_of_tensor, is_tensor
 from annotated_region.tvm_adapter.types import expect
@@ -57,6 +58,11 @@ _COMPARISONS: Mapping[str, Operation] = {
     )
     for kind in ("Tensor", "Scalar")
 }
+_QUOTIENTS: Mapping[str, Callable[[TorchNode, relax.Expr, relax.Expr], relax.Expr]] = {
+    "floor_divide.default": floor_quotient,
+    "remainder.Tensor": remainder,
+    "remainder.Scalar": remainder,
+}
 _OF_TRUTH_VALUES: Mapping[str, Operation] = {
     "add.Tensor": relax.op.logical_or,
     "mul.Tensor": relax.op.logical_and,
@@ -74,6 +80,8 @@ def arithmetic(node: TorchNode) -> relax.Expr | None:
     dtype = node.dtype
     if dtype == "bool":
         return _of_booleans(node, left, right)
+    if node.name in _QUOTIENTS and not is_exact(node, right):
+        return _exact(node, left, right)
     fits = all(_fits(each, dtype) for each in (left, right))
     if fits and alpha == 1 and not _is_extent(left) and not _is_extent(right):
         return None  # leave it to TVM
@@ -102,6 +110,8 @@ def rounded_quotient(node: TorchNode) -> relax.Expr | None:
     if operands is None:
         return None
     if mode == "floor":
+        if not is_exact(node, node.argument(1)):
+            return floor_quotient(node, *operands)
         return node.emit(relax.op.floor_divide(*operands))
     quotient = node.emit(relax.op.divide(*operands))  # integer division truncates already
     return node.emit(relax.op.trunc(quotient)) if mode == "trunc" and "float" in node.dtype else quotient
@@ -185,6 +195,11 @@ def extreme_extent(node: TorchNode) -> relax.Expr:
         for each in (node.argument(0), node.argument(1))
     )
     return tirx.Max(one, other) if node.name == "sym_max" else tirx.Min(one, other)
+
+
+def _exact(node: TorchNode, left: object, right: object) -> relax.Expr | None:
+    operands = _operands(node, left, right, node.dtype)
+    return None if operands is None else _QUOTIENTS[node.name](node, *operands)
 
 
 def _bounds(node: TorchNode) -> tuple[object, object]:

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from annotated_region.importing.torch_converters import (
+    activations,
     arithmetic,
     assignment,
     images,
     indexing,
+    padding,
+    random_ops,
     reductions,
     scatters,
     slices,
+    small_numbers,
     views,
 )
 from annotated_region.importing.torch_converters.registry import CONVERTERS
 
 __all__ = ["CONVERTERS"]
 
-_ROOM = (arithmetic, assignment, images, indexing, reductions, scatters, slices, views)
+_ROOM = (
+    activations,
+    arithmetic,
+    assignment,
+    images,
+    indexing,
+    padding,
+    random_ops,
+    reductions,
+    scatters,
+    slices,
+    small_numbers,
+    views,
+)

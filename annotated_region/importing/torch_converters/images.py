@@ -3,13 +3,17 @@
 *   ``grid_sample`` has the coordinates on the last axis; TVM's op expects them on the second axis.
 *   ``avg_pool2d`` may have an explicit divisor, which the importer ignores.
 *   ``interpolate(mode="nearest")`` reads ``floor(i * before / after)``; the importer uses pixel centres.
+*   ``interpolate(mode="bilinear", scale_factor=f)`` reads at ``(i + 0.5) / f - 0.5``; the importer replaces
+    the factor by the quotient of the extents, which differs unless ``f`` times the extent is a whole number.
 *   ``interpolate(antialias=True)`` averages skipped elements; the importer ignores it. It is rejected.
+*   ``max_pool2d(return_indices=True)`` gets zeros as indices. It is rejected if they are read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 from tvm import relax
 
 from annotated_region.errors import ModelError
@@ -70,7 +74,7 @@ def nearest(node: TorchNode) -> relax.Expr | None:
     if size is None:
         assert isinstance(factors, list)
         if not all(float(factor).is_integer() for factor in factors):
-            return None
+            return _picked(node, data, factors)
         size = [extent * int(factor) for extent, factor in zip((height, width), factors, strict=True)]
     assert isinstance(size, list)
     return node.emit(
@@ -82,6 +86,89 @@ def nearest(node: TorchNode) -> relax.Expr | None:
             coordinate_transformation_mode="asymmetric",
             rounding_method="floor",
         )
+    )
+
+
+def _picked(node: TorchNode, data: relax.Expr, factors: list[object]) -> relax.Expr:
+    """The nearest elements by any factors, which PyTorch inverts in float32."""
+    for axis, (extent, factor) in enumerate(_by_axis(data, factors), 2):
+        step = np.float32(1 / factor)
+        places = np.floor(np.arange(int(extent * factor), dtype="float32") * step).astype("int64")
+        data = node.emit(relax.op.take(data, relax.const(np.minimum(places, extent - 1)), axis))
+    return data
+
+
+def _by_axis(data: relax.Expr, factors: list[object]) -> list[tuple[int, float]]:
+    """The extents of an image, which must be static, and their factors."""
+    pairs = []
+    for extent, factor in zip(extents_of_tensor(data)[2:], factors, strict=True):
+        if not isinstance(extent, int):
+            raise ModelError(f"the factor {factor} of the symbolic extent {extent} is not supported")
+        pairs.append((extent, float(str(factor))))
+    return pairs
+
+
+@converts("upsample_bilinear2d.vec")
+def bilinear(node: TorchNode) -> relax.Expr | None:
+    """A mean of the nearest elements, by given factors; to a given size, TVM converts it."""
+    factors = node.argument(3, "scale_factors")
+    if node.argument(1, "output_size") is not None or bool(node.argument(2, "align_corners")):
+        return None
+    assert isinstance(factors, list)
+    data = node.tensor(0)
+    if all(float(factor).is_integer() for factor in factors):
+        extents = extents_of_tensor(data)[2:]
+        size = [extent * int(factor) for extent, factor in zip(extents, factors, strict=True)]
+        method = {"method": "linear", "coordinate_transformation_mode": "half_pixel"}
+        return node.emit(relax.op.image.resize2d(data, relax.ShapeExpr(size), layout="NCHW", **method))
+    for axis, (extent, factor) in enumerate(_by_axis(data, factors), 2):
+        data = _blended(node, data, axis, extent, factor)
+    return data
+
+
+def _blended(node: TorchNode, data: relax.Expr, axis: int, extent: int, factor: float) -> relax.Expr:
+    """The weighted means of pairs of rows along an axis."""
+    places = np.maximum((np.arange(int(extent * factor)) + 0.5) / factor - 0.5, 0)
+    first = np.minimum(np.floor(places).astype("int64"), extent - 1)
+    shape = [-1 if each == axis else 1 for each in range(len(extents_of_tensor(data)))]
+    weights = relax.const((places - first).reshape(shape), dtype_of_tensor(data))
+    one, other = (
+        node.emit(relax.op.take(data, relax.const(each), axis))
+        for each in (first, np.minimum(first + 1, extent - 1))
+    )
+    step = node.emit(relax.op.multiply(node.emit(relax.op.subtract(other, one)), weights))
+    return node.emit(relax.op.add(one, step))
+
+
+@converts("max_pool2d_with_indices.default", "max_pool3d_with_indices.default")
+def largest_without_places(node: TorchNode) -> relax.Expr | None:
+    """The maxima; rejected if their places are read."""
+    if any(user.args[1] == 1 and user.users for user in node.node.users):
+        raise ModelError("return_indices=True is not supported: Relax has no places of maxima in windows")
+    return None
+
+
+@converts("adaptive_max_pool2d.default")
+def largest_of_parts(node: TorchNode) -> relax.Expr:
+    """The maxima of parts of an image, as many as given; rejected if their places are read."""
+    largest_without_places(node)
+    data, counts = node.tensor(0), node.argument(1, "output_size")
+    assert isinstance(counts, list)
+    for axis, count in enumerate(counts, len(extents_of_tensor(data)) - 2):
+        data = _largest_of_rows(node, data, axis, int(count))
+    return node.emit(relax.Tuple([data]))
+
+
+def _largest_of_rows(node: TorchNode, data: relax.Expr, axis: int, count: int) -> relax.Expr:
+    extent = extents_of_tensor(data)[axis]
+    if count == 1:
+        return node.emit(relax.op.max(data, axis, keepdims=True))
+    if not isinstance(extent, int):
+        raise ModelError(f"the symbolic extent {extent} divided into {count} parts is not supported")
+    bounds = [(part * extent // count, -(-(part + 1) * extent // count)) for part in range(count)]
+    parts = [node.emit(relax.op.strided_slice(data, [axis], [first], [last])) for first, last in bounds]
+    return node.emit(
+        relax.op.concat([node.emit(relax.op.max(part, axis, keepdims=True)) for part in parts], axis)
     )
 
 

@@ -1,7 +1,8 @@
 """Reductions that TVM 0.27's importer lacks, or computes in the type of the operand.
 
 It lacks extremes along axes, products along one axis, ``any`` of all elements, variance together with the
-mean, and variance along symbolic axes. It computes cumulative sums of booleans in bool.
+mean, minima with their places, and variance along symbolic axes. It computes cumulative sums of booleans in
+bool, and ``any`` of numbers along axes as their maximum.
 """
 
 from __future__ import annotations
@@ -34,6 +35,15 @@ def minimum(node: TorchNode) -> relax.Expr:
     return _reduced(node, relax.op.min)
 
 
+@converts("min.dim")
+def minimum_and_its_place(node: TorchNode) -> relax.Expr:
+    """The minima along an axis, and the index of the first of each."""
+    data, axis = node.tensor(0), node.argument(1, "dim")
+    keeps = bool(node.argument(2, "keepdim", default=False))
+    places = node.emit(relax.op.argmin(data, axis, keeps))
+    return node.emit(relax.Tuple([node.emit(relax.op.min(data, axis, keeps)), places]))
+
+
 @converts("prod.dim_int")
 def product(node: TorchNode) -> relax.Expr:
     """The product along an axis; in int64 for integers and booleans."""
@@ -61,6 +71,13 @@ def _as_bytes(node: TorchNode) -> relax.Expr:
 def any_of_all(node: TorchNode) -> relax.Expr:
     """Whether any element is true."""
     return node.cast(node.emit(relax.op.max(_as_bytes(node))), "bool")
+
+
+@converts("any.dim", "any.dims")
+def any_along_axes(node: TorchNode) -> relax.Expr:
+    """Whether any element along some axes is true, or differs from 0."""
+    keeps = bool(node.argument(2, "keepdim", default=False))
+    return node.cast(node.emit(relax.op.max(_as_bytes(node), _axes(node), keepdims=keeps)), "bool")
 
 
 @converts("cumsum.default", "cumprod.default")

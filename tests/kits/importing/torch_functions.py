@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch.nn import functional
 
 __all__ = ["GROUPS", "REFUSED", "WIDTH", "Each", "flat", "seeded"]
 
@@ -12,6 +13,12 @@ WIDTH = 8
 def numbers(x):
     """From x, whole numbers between -5 and 5 or so."""
     return (x * 3).long()
+
+
+def tenths(x):
+    """Quotients that a division rounds to the next integer."""
+    y = -x.flip(0) + 0.05
+    return x % 0.1, x // 0.1, x % y, torch.div(x, y, rounding_mode="floor"), x % -0.3, x // 0.25
 
 
 ARITHMETIC = {
@@ -29,6 +36,7 @@ ARITHMETIC = {
         torch.div(x * 9, 2.5, rounding_mode="trunc") + torch.div(x * 9, 2.5, rounding_mode="floor")
     ),
     "rests": lambda x: (numbers(x) % 3, torch.fmod(numbers(x), 3), torch.remainder(x, 0.7), numbers(x) // -3),
+    "rests of tenths": lambda x: tenths(torch.arange(-30, 31) * 0.1 + x[0, 0, 0] * 0),
     "truth values times numbers": lambda x: (x > 0) * 2.5 + x + (x > 1) * -1e4,
     "truth values times truth values": lambda x: (x > 0) * (x < 1),
     "a whole number beside truth values": lambda x: 1 - (x > 0).long() + (x < 1),
@@ -46,6 +54,17 @@ ARITHMETIC = {
     ),
     "the larger extent": lambda x: torch.arange(torch.sym_max(x.shape[1], 6) + torch.sym_min(x.shape[1], 6)),
     "extents": lambda x: x / x.shape[1] + x.shape[1] * x,
+    "small numbers beside one": lambda x: (
+        torch.log1p(x.abs() * 1e-6) * 1e6,
+        torch.expm1(x * 1e-6) * 1e6,
+        torch.log1p(x.abs()),
+        torch.expm1(x),
+    ),
+    "scaled exponents below 0": lambda x: (
+        functional.selu(x),
+        functional.elu(x, 0.5),
+        functional.celu(x, 2.0),
+    ),
 }
 
 INDEXING = {
@@ -89,6 +108,10 @@ SLICES = {
 VIEWS = {
     "repeated by rows": lambda x: x[:, :1].repeat(1, x.shape[1], 1) + x,
     "repeated by rows in front": lambda x: x[0, 0].repeat(x.shape[1], 2),
+    "beside an empty list": lambda x: torch.cat([x.new_zeros(0), x, torch.zeros(0)], 1),
+    "windows": lambda x: (x.unfold(2, 3, 2), x[:, :1].unfold(-1, 4, 5)),
+    "a count rounded up": lambda x: x[0, 0].repeat(-(-x.shape[1] // 4), 1),
+    "padded to whole blocks": lambda x: functional.pad(x, (0, 0, x.shape[1], -x.shape[1] % 4), value=2.0),
 }
 
 SCATTERS = {
@@ -105,9 +128,9 @@ SCATTERS = {
 }
 
 REDUCTIONS = {
-    "extremes": lambda x: (x.amax(1), x.amin((1, 2), keepdim=True), x.amax(), numbers(x).amin(-1)),
+    "extremes": lambda x: (x.amax(1), x.amin((1, 2), keepdim=True), x.amax(), numbers(x).amin(-1), *x.min(2)),
     "products": lambda x: (x.prod(1), numbers(x).prod(2), (x > -1).prod(2)),
-    "truth": lambda x: ((x > 5).any(), (x > -9).all(), (x > 0).any(1)),
+    "truth": lambda x: ((x > 5).any(), (x > -9).all(), (x > 0).any(1), (x * (x > 1)).any(2)),
     "counts": lambda x: ((x > 0).cumsum(1), (x > 0).sum(1), numbers(x).int().cumsum(2)),
     "deviations": lambda x: (
         x.std(1),
@@ -126,6 +149,14 @@ IMAGES = {
     "a divisor": lambda x: torch.nn.functional.avg_pool2d(x, (2, 3), (1, 2), (1, 1), divisor_override=5),
     "nearest, not by whole factors": lambda x: torch.nn.functional.interpolate(x, size=(7, 11)),
     "nearest, smaller": lambda x: torch.nn.functional.interpolate(x, size=(3, 5)),
+    "nearest, by factors": lambda x: functional.interpolate(x, scale_factor=(2.3, 0.4)),
+    "means, by factors": lambda x: functional.interpolate(x, scale_factor=(1.7, 0.6), mode="bilinear"),
+    "maxima of parts": lambda x: (
+        functional.adaptive_max_pool2d(x, (5, 3)),
+        functional.adaptive_max_pool2d(x, 1),
+    ),
+    "cropped": lambda x: functional.pad(x, (-2, 1, 3, -1), value=4.0) + functional.pad(x, (-1, 0, 2, 0)),
+    "means, by whole factors": lambda x: functional.interpolate(x, scale_factor=2, mode="bilinear"),
 }
 
 
@@ -170,6 +201,8 @@ REFUSED = {
         1, numbers(x).abs(), x, "mean"
     ),
     "truth values as an index": lambda x: x[:, torch.tensor([True] * 7)],
+    "places of maxima": lambda x: functional.max_pool2d(x, 2, return_indices=True)[1],
+    "random numbers": lambda x: x + torch.randn_like(x),
 }
 
 

@@ -17,6 +17,7 @@ acosh: _Op
 add: _Op
 arange: _Op
 argmax: _Op
+argmin: _Op
 argsort: _Op
 assert_op: _Op
 astype: _Op
