@@ -85,8 +85,8 @@ def from_exported_program(
     names = dict.fromkeys((*ExportedProgramImporter().create_convert_map(), *CONVERTERS, *noted.custom))
     try:
         mod = imported(program, custom_convert_map=dict.fromkeys(names, noted.convert), **options)
-    except (AssertionError, NotImplementedError) as error:
-        # TVM checks for unknown ops before it converts any.
+    except (AssertionError, NotImplementedError, ValueError) as error:
+        # TVM checks for unknown ops and kinds of inputs before it converts any op.
         raise ModelError(f"TVM cannot import the program: {_first_line(error)}") from error
     return with_origins(mod, noted.results)
 

@@ -202,6 +202,7 @@ REFUSED = {
     ),
     "truth values as an index": lambda x: x[:, torch.tensor([True] * 7)],
     "places of maxima": lambda x: functional.max_pool2d(x, 2, return_indices=True)[1],
+    "an effect": lambda x: torch.linalg.inv(x[0, :3, :3]),
     "random numbers": lambda x: x + torch.randn_like(x),
 }
 
