@@ -15,11 +15,11 @@ import hashlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tvm.support import cc as tvm_cc
 
@@ -36,6 +36,7 @@ __all__ = ["SharedLibraryLinker"]
 KEPT_BYTES = 256 << 20
 _HASH_DIGITS = 32
 SOURCES = (".c", ".cc", ".cpp")
+Item = TypeVar("Item")
 LINKING = ("-Wl,--build-id=none",)
 """Options for the linker only. A build id is a digest of all weights, and is not used."""
 
@@ -108,10 +109,10 @@ class SharedLibraryLinker:
             return list(files)
         linked = []
         for index, source in enumerate(shown(self.sources, lambda _source: "the runtime")):
-            place = folder / f"linked{index}.o"
-            if _compile_linked(source, compiler, place):
+            objects = _compile_linked(source, compiler, folder, f"linked{index}")
+            if objects:
                 words.insert(0, f"-D{source.macro}")
-                linked.append(str(place))
+                linked += objects
         return linked + _objects_of(files, compiler, words, folder)
 
     def get_target_triple(self) -> str:
@@ -131,30 +132,41 @@ class SharedLibraryLinker:
         return triple
 
 
-def _compile_linked(source: LinkedSource, compiler: Compiler, place: Path) -> bool:
-    """Compile a source to `place`; False if that fails, and units have to include the source themselves."""
-    file = place.with_suffix(".cc")
-    file.write_text(source.text, encoding="utf-8")
+def _compile_linked(source: LinkedSource, compiler: Compiler, folder: Path, name: str) -> list[str]:
+    """The objects of the units of a source; none if one fails, and the module has to include the source."""
+
+    def compiled(index: int) -> str:
+        unit, file = source.units[index], folder / f"{name}-{index}.cc"
+        file.write_text(unit, encoding="utf-8")
+        place = file.with_suffix(".o")
+        made = _compile(file, compiler, source.options, [unit, *source.versions], place)
+        return str(place) if made else ""
+
     try:
-        return _compile(file, compiler, source.options, [source.text, *source.versions], place)
-    except (OSError, subprocess.CalledProcessError):  # compiling the units will report the error
-        return False
+        objects = _in_parallel(compiled, range(len(source.units)))
+    except (OSError, subprocess.CalledProcessError):  # compiling the module's units will report the error
+        return []
+    return objects if all(objects) else []
 
 
 def _objects_of(files: Sequence[str], compiler: Compiler, options: Sequence[str], folder: Path) -> list[str]:
-    """The objects of sources, in their order; runs one compiler per core.
+    """The objects of sources, in their order."""
+    meanings = Meanings(compiler, options, folder)
+    places = ((file, folder / f"{index}.o") for index, file in enumerate(files))
+    return _in_parallel(lambda one: _object_of(one[0], meanings, one[1]), list(places), "the generated code")
 
-    On an interrupt or an error, compilers that have not started are cancelled.
+
+def _in_parallel(make: Callable[[Item], str], items: Sequence[Item], step: str | None = None) -> list[str]:
+    """What `make` returns for each item; runs as many at once as there are cores.
+
+    On an interrupt or an error, items that have not started are cancelled. If `step` is given, each item is a
+    step that is shown.
     """
     cores = len(os.sched_getaffinity(0))
-    meanings = Meanings(compiler, options, folder)
-    with ThreadPoolExecutor(max(1, min(cores, len(files)))) as workers:
-        made = [
-            workers.submit(_object_of, file, meanings, folder / f"{index}.o")
-            for index, file in enumerate(files)
-        ]
+    with ThreadPoolExecutor(max(1, min(cores, len(items)))) as workers:
+        made = [workers.submit(make, item) for item in items]
         try:
-            return [each.result() for each in shown(made, lambda _unit: "the generated code")]
+            return [each.result() for each in (shown(made, lambda _unit: step) if step else made)]
         except BaseException:
             workers.shutdown(wait=False, cancel_futures=True)
             raise

@@ -55,12 +55,20 @@ class LinkedSource:
         Defined when the library's other units are compiled, if the object is linked. If it is not, because it
         cannot be compiled or cached, or the user links otherwise, those units must include the text
         themselves.
+    others
+        Further units of the same source, which are compiled in parallel with `text` and linked with it.
     """
 
     text: str
     options: tuple[str, ...]
     versions: tuple[str, ...]
     macro: str
+    others: tuple[str, ...] = ()
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The texts of all units."""
+        return (self.text, *self.others)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import pytest
 
 from annotated_region.cache import cache_folder
 from annotated_region.compilation.objects import SharedLibraryLinker
+from annotated_region.targets.backend import LinkedSource
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 
@@ -25,6 +26,10 @@ exec g++ "$@"
 """
 
 
+ONE = 'extern "C" int one() { return 1; }\n'
+TWO = 'extern "C" int two() { return 2; }\n'
+
+
 @pytest.fixture(autouse=True)
 def _cache_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -38,16 +43,39 @@ def units(folder, *texts):
     return [str(path) for path in paths]
 
 
-def test_two_units_are_compiled_at_one_time(tmp_path):
+@pytest.fixture
+def meeting(tmp_path):
+    """The compiler that waits."""
     (tmp_path / "meeting").mkdir()
     compiler = tmp_path / "compiler"
     compiler.write_text(MEETING.format(folder=tmp_path / "meeting"))
     compiler.chmod(0o755)
-    files = units(tmp_path, 'extern "C" int one() { return 1; }\n', 'extern "C" int two() { return 2; }\n')
-    SharedLibraryLinker()(str(tmp_path / "library.so"), files, cc=str(compiler))
+    return compiler
+
+
+def test_two_units_are_compiled_at_one_time(tmp_path, meeting):
+    files = units(tmp_path, ONE, TWO)
+    SharedLibraryLinker()(str(tmp_path / "library.so"), files, cc=str(meeting))
     library = ctypes.CDLL(str(tmp_path / "library.so"))
     assert (library.one(), library.two()) == (1, 2)
     assert len(list(cache_folder().glob("object-*"))) == 2
+
+
+def test_the_units_of_a_linked_source_are_compiled_at_one_time(tmp_path, meeting):
+    SharedLibraryLinker([LinkedSource(ONE, (), (), "LINKED", (TWO,))])(
+        str(tmp_path / "library.so"), [], cc=str(meeting)
+    )
+    library = ctypes.CDLL(str(tmp_path / "library.so"))
+    assert (library.one(), library.two()) == (1, 2)
+    assert len(list(cache_folder().glob("object-*"))) == 2
+
+
+def test_a_linked_source_is_linked_whole_or_not_at_all(tmp_path):
+    """The unit of the module brings along what has a unit that does not compile."""
+    source = LinkedSource(ONE, (), (), "LINKED", ("this is no C++\n",))
+    files = units(tmp_path, f"#ifdef LINKED\n#error half of it\n#endif\n{ONE}")
+    SharedLibraryLinker([source])(str(tmp_path / "library.so"), files)
+    assert ctypes.CDLL(str(tmp_path / "library.so")).one() == 1
 
 
 def test_the_library_is_the_same_whoever_is_first(tmp_path):
@@ -59,6 +87,6 @@ def test_the_library_is_the_same_whoever_is_first(tmp_path):
 
 
 def test_a_unit_that_does_not_compile_is_told(tmp_path):
-    files = units(tmp_path, 'extern "C" int one() { return 1; }\n', "this is no C++\n")
+    files = units(tmp_path, ONE, "this is no C++\n")
     with pytest.raises(RuntimeError, match="this"):
         SharedLibraryLinker()(str(tmp_path / "library.so"), files)

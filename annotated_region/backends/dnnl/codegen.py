@@ -9,7 +9,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.backends.dnnl.embedding import embed
-from annotated_region.backends.dnnl.emission import constants_of, emit_unit, runtime_unit
+from annotated_region.backends.dnnl.emission import constants_of, emit_unit
 from annotated_region.backends.dnnl.graph import Graph, Kind
 from annotated_region.backends.dnnl.importer import import_function
 from annotated_region.backends.dnnl.ops import COMPOSITES, CONVERTERS
@@ -23,6 +23,7 @@ from annotated_region.backends.dnnl.rewriting.pipeline import (
     NORMALIZATION,
     rewrite,
 )
+from annotated_region.backends.dnnl.runtime_units import runtime_unit
 from annotated_region.compilation.constant_objects import Embedded
 from annotated_region.errors import CodegenError
 from annotated_region.progress import shown

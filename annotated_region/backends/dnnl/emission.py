@@ -1,74 +1,20 @@
-"""Emits C++: the text of the runtime, and each region as constant tables."""
+"""Emits C++: each region as constant tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import Field, fields, replace
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 
 from tvm import relax, tirx
 
 from annotated_region.backends.dnnl.graph import Dim, Graph, Node, PostOp, Quantized, Tensor
 from annotated_region.backends.dnnl.parameters import Parameters
-from annotated_region.backends.dnnl.rows import declarations, literal
+from annotated_region.backends.dnnl.rows import literal
+from annotated_region.backends.dnnl.runtime_units import interface_text
 from annotated_region.compilation.constant_objects import Embedded
 from annotated_region.errors import CodegenError
 
-__all__ = ["PREBUILT", "constants_of", "emit_region", "emit_unit", "runtime_text", "runtime_unit"]
-
-RUNTIME = files("annotated_region.backends.dnnl") / "runtime"
-RUNTIME_FILES = (
-    "prelude.h",
-    "processors.h",
-    "contention.h",
-    "workers.h",
-    "openmp.h",
-    "storage.h",
-    "layouts.h",
-    "memory_plan.h",
-    "plan.h",
-    "rows.h",
-    "vector_math.h",
-    "halves.h",
-    "precision.h",
-    "tensors.h",
-    "steps.h",
-    "constants.h",
-    "builder.h",
-    "scaling.h",
-    "post_ops.h",
-    "kernels.h",
-    "whole_numbers.h",
-    "combining.h",
-    "whole_products.h",
-    "gathering.h",
-    "scattering.h",
-    "ordering.h",
-    "softmax.h",
-    "reduction.h",
-    "group_norm.h",
-    "few_rows.h",
-    "packed_weights.h",
-    "packed_digits.h",
-    "packed_blocks.h",
-    "packed_rows.h",
-    "packed_products.h",
-    "primitives.h",
-    "pooling.h",
-    "views.h",
-    "concat.h",
-    "quantization.h",
-    "attention_rows.h",
-    "attention.h",
-    "dispatch.h",
-    "forking.h",
-    "region.h",
-)
-"""The files of the implementation, ordered so that every declaration precedes its uses."""
-
-PREBUILT = "ANNOTATED_REGION_PREBUILT_RUNTIME"
-"""Defined when the runtime is linked as an object file; otherwise it is a unit of the module."""
+__all__ = ["constants_of", "emit_region", "emit_unit"]
 
 Arithmetic = tirx.Add | tirx.Sub | tirx.Mul | tirx.FloorDiv | tirx.FloorMod | tirx.Max | tirx.Min
 
@@ -97,26 +43,6 @@ def emit_unit(graph: Graph, precision: str, embedded: Embedded | None = None) ->
         The object file with its constants, if there is one.
     """
     return "\n".join((interface_text(), emit_region(graph, precision, embedded)))
-
-
-def runtime_unit() -> str:
-    """The translation unit of the runtime; it is empty if the prebuilt object is linked."""
-    return "\n".join((f"#ifndef {PREBUILT}", runtime_text(), "#endif\n"))
-
-
-def interface_text(folder: Traversable = RUNTIME) -> str:
-    """The part of the runtime that every generated unit includes: table structs and the export macro."""
-    tables, entry = ((folder / name).read_text(encoding="utf-8") for name in ("tables.h", "entry.h"))
-    return "\n".join((tables, declarations(), entry))
-
-
-def runtime_text(folder: Traversable = RUNTIME) -> str:
-    """The text of the C++ runtime, its interface first; `folder` holds its files."""
-    return "\n".join((interface_text(folder), _implementation_text(folder)))
-
-
-def _implementation_text(folder: Traversable) -> str:
-    return "\n".join((folder / name).read_text(encoding="utf-8") for name in RUNTIME_FILES)
 
 
 def emit_region(graph: Graph, precision: str, embedded: Embedded | None = None) -> str:

@@ -1,9 +1,9 @@
 """Locates the installed oneDNN, and gives the compiler options to build against it.
 
-The C++ runtime is the same for every module and takes most of the compile time. It is compiled once and
-linked into every module: its object is cached in the user's cache folder (`compilation/objects.py`); the key
-is its text, the compiler, the options and the installed headers. If that is not possible, the runtime is
-compiled as an additional unit of each module.
+The C++ runtime is the same for every module and takes most of the compile time. It is compiled once, as
+units in parallel, and linked into every module: its objects are cached in the user's cache folder
+(`compilation/objects.py`); a key is the text, the compiler, the options and the installed headers. If that is
+not possible, the runtime is compiled as an additional unit of each module.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import tvm_ffi
 
-from annotated_region.backends.dnnl.emission import PREBUILT, runtime_text
+from annotated_region.backends.dnnl.runtime_units import PREBUILT, runtime_parts
 from annotated_region.errors import BackendUnavailableError
 from annotated_region.targets.backend import BuildOptions, LinkedSource, NeededLibrary
 
@@ -86,6 +86,7 @@ def build_options() -> BuildOptions:
     # TVM's command line lists the library before the objects; linkers with --as-needed would drop it.
     link_options = ("-fopenmp", "-Wl,--no-as-needed", f"-L{found.parent}", "-ldnnl")
     headers = tuple(f"{name} {version(name)}" for name in ("apache-tvm-ffi", HEADER_WHEEL))
-    runtime = LinkedSource(runtime_text(), compile_options, headers, PREBUILT)
+    region, *builders = runtime_parts()
+    runtime = LinkedSource(region, compile_options, headers, PREBUILT, tuple(builders))
     library = NeededLibrary(SONAME, found, RUNTIME_WHEEL, "SSE4.1 on x86-64")
     return BuildOptions(compile_options, link_options, (runtime,), (library,))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from textwrap import dedent
 
 import pytest
 import tvm
 from tvm import tirx
 
-from annotated_region.backends.dnnl.emission import PREBUILT, emit_region, emit_unit, runtime_unit
+from annotated_region.backends.dnnl.emission import emit_region, emit_unit
 from annotated_region.backends.dnnl.graph import Dim, Graph, Kind
 from annotated_region.backends.dnnl.parameters import Arithmetic, Convolution, Curve
 from annotated_region.backends.dnnl.rewriting.pipeline import FUSION, rewrite
+from annotated_region.backends.dnnl.runtime_units import PREBUILT, runtime_parts, runtime_unit
 from annotated_region.errors import CodegenError
 
 
@@ -126,3 +128,12 @@ def test_the_unit_of_the_runtime_is_empty_where_its_object_is_linked() -> None:
     begin, *body, end, _ = runtime_unit().split("\n")
     assert (begin, end) == (f"#ifndef {PREBUILT}", "#endif")
     assert any(line.startswith("class Region ") for line in body)
+
+
+def test_each_builder_is_emitted_in_one_unit_of_the_runtime() -> None:
+    regions, *others = runtime_parts()
+    assert not any(f"inline void {kind.value}(Builder&" in regions for kind in Kind)
+    emitted = [re.findall(r"emitted\[\]\)\(Builder&, const NodeRow&\) = {(.*)};", unit) for unit in others]
+    names = [name for (names,) in emitted for name in names.split(", ")]
+    assert sorted(names) == sorted(kind.value for kind in Kind)
+    assert not any("class Region " in unit for unit in others)

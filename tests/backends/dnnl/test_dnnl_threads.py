@@ -16,7 +16,7 @@ from tvm.relax import op
 from tvm.support import cc
 
 import annotated_region as ar
-from annotated_region.backends.dnnl import emission
+from annotated_region.backends.dnnl.runtime_units import RUNTIME
 
 BEGINNING = """
 import os, sys, threading
@@ -162,7 +162,7 @@ extern "C" double quota(const char* mount, const char* path) {
 def processors(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     folder = tmp_path_factory.mktemp("processors")
     (folder / "program.cc").write_text(PROGRAM, encoding="utf-8")
-    headers = Path(emission.__file__).parent / "runtime"
+    headers = RUNTIME
     options = ["-std=c++17", "-fPIC", "-shared", f"-I{headers}", str(folder / "program.cc")]
     subprocess.run([cc.get_cc(), *options, "-o", str(folder / "program.so")], check=True)
     library = ctypes.CDLL(str(folder / "program.so"))
@@ -198,7 +198,7 @@ STRESS = Path(__file__).parents[2] / "sanitizers" / "threads.cc"
 def test_callers_and_workers_do_not_race(tmp_path: Path) -> None:
     """With more rounds: ``make sanitize-threads``."""
     program = tmp_path / "threads"
-    words = ["-std=c++17", "-O1", "-g", "-fsanitize=thread", "-pthread", f"-I{emission.RUNTIME}"]
+    words = ["-std=c++17", "-O1", "-g", "-fsanitize=thread", "-pthread", f"-I{RUNTIME}"]
     subprocess.run([cc.get_cc(), *words, str(STRESS), "-o", str(program), "-ldl"], check=True, timeout=120)
     threads = {"OMP_NUM_THREADS": "4", "TVM_NUM_THREADS": "4"}
     finished = subprocess.run(

@@ -11,7 +11,7 @@ from tvm import relax
 from tvm.relax import op
 
 import annotated_region as ar
-from annotated_region.backends.dnnl.emission import PREBUILT
+from annotated_region.backends.dnnl.runtime_units import PREBUILT
 from annotated_region.compilation.code_generation import generate_code
 
 pytestmark = needs_onednn

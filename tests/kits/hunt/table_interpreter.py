@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,15 @@ import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax
+from tvm.support import cc
 
 from annotated_region.backends.dnnl.codegen import region_graph
 from annotated_region.backends.dnnl.embedding import constants_value
-from annotated_region.backends.dnnl.emission import RUNTIME, constants_of, emit_region, runtime_text
+from annotated_region.backends.dnnl.emission import constants_of, emit_region
 from annotated_region.backends.dnnl.installation import build_options
+from annotated_region.backends.dnnl.runtime_units import RUNTIME, runtime_parts
 from annotated_region.cache import private_cache_folder
+from annotated_region.compilation.objects import SharedLibraryLinker
 from kits.hunt.table_layout import Layout
 from kits.hunt.table_reader import read_tables
 
@@ -86,41 +88,33 @@ def runtime_folder() -> Path:
     return Path(given or str(RUNTIME))
 
 
-def compiler() -> str:
-    """The compiler of the runtime, which may be one that adds sanitizers."""
-    return os.environ.get("CXX", "g++")
-
-
 @cache
 def interpreter() -> Interpreter:
-    """The interpreter, compiled now unless it was compiled before from the same text."""
+    """The interpreter, compiled now unless it was compiled before from the same text.
+
+    The builders of the runtime are the objects that the product links, from the same cache.
+    """
     needs = build_options()
-    options = [o for o in needs.compile_options if not o.startswith("-DANNOTATED")]
-    links = [o for o in needs.link_options if not o.endswith(".o")]
+    (runtime,) = needs.sources
+    links = list(needs.link_options)
     # An export does so with its run path; here nothing else has loaded the engine's library.
     for needed in needs.libraries:
         links += ["-Xlinker", "-rpath", "-Xlinker", str(needed.file.parent)]
-    text = runtime_text(runtime_folder()) + SHIM
+    region, *builders = runtime_parts(runtime_folder())
+    poison = (f"-D{POISON}",) if POISONED else ()
+    own = replace(runtime, text=region + SHIM, options=(*runtime.options, *poison), others=())
+    shared = replace(runtime, text=builders[0], others=tuple(builders[1:]))
     folder = private_cache_folder("hunt")
     assert folder is not None, "the compiled interpreter is kept in the user's cache, which is not private"
-    name = hashlib.sha256(
-        "\0".join([text, compiler(), str(POISONED), *options, *links]).encode()
-    ).hexdigest()[:24]
-    library = folder / f"{name}.so"
+    compiler = cc.get_cc()
+    assert compiler, "there is no C++ compiler"
+    parts = [compiler, *own.units, *own.options, *shared.units, *shared.versions, *links]
+    library = folder / f"{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:24]}.so"
     if not library.exists():
-        poison = [f"-D{POISON}"] if POISONED else []
-        _compile(text, [*options, *poison, "-fPIC", "-shared"], links, library)
-    include = next(Path(o[2:]) for o in options if (Path(o[2:]) / "oneapi").exists())
+        # What runs plans, and poisons their memory, is compiled in the first unit alone.
+        SharedLibraryLinker((own, shared))(str(library), [], links, compiler)
+    include = next(Path(o[2:]) for o in runtime.options if (Path(o[2:]) / "oneapi").exists())
     return Interpreter(library, Layout.of(runtime_folder(), include))
-
-
-def _compile(text: str, options: Sequence[str], links: Sequence[str], library: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=library.parent) as place:
-        source, made = Path(place, "interpreter.cc"), Path(place, "interpreter.so")
-        source.write_text(text, encoding="utf-8")
-        command = [compiler(), *options, str(source), "-o", str(made), *links]
-        subprocess.run(command, check=True, capture_output=True)
-        os.replace(made, library)
 
 
 class InterpretedRegion:

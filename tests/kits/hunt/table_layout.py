@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from annotated_region.backends.dnnl.emission import interface_text
+from annotated_region.backends.dnnl.runtime_units import interface_text
 
 __all__ = ["Field", "Layout", "Struct"]
 

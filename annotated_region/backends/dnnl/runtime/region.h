@@ -252,6 +252,8 @@ class Region {
 // Marked used: the unit with the tables may have been compiled without these definitions.
 #define ANNOTATED_REGION_DEFINE __attribute__((used)) inline
 
+ANNOTATED_REGION_DEFINE void run_once(Plan& plan) { Instance(plan).run({}, {}); }
+
 ANNOTATED_REGION_DEFINE RegionHandle::RegionHandle(const GraphTable& graph) : region_(new Region(graph)) {}
 
 ANNOTATED_REGION_DEFINE RegionHandle::~RegionHandle() { delete region_; }
