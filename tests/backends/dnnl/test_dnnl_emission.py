@@ -107,7 +107,7 @@ def test_expressions_over_extents_are_computed() -> None:
     graph.outputs = [graph.add(Kind.RESHAPE, (data,), (rows * 2, tvm.tirx.floordiv(rows + 4, 2)))]
     text = emit_region(graph, "fp32")
     assert "e[1] = (v[0] * int64_t{2});" in text
-    assert "e[2] = ((v[0] + int64_t{4}) / int64_t{2});" in text
+    assert "e[2] = floor_quotient((v[0] + int64_t{4}), int64_t{2});" in text
 
 
 def test_extent_that_no_input_tells_is_refused() -> None:
