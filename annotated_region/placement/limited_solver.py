@@ -13,6 +13,7 @@
    prices near these, cut to the limits (`annotated_region.placement.free_launches`).
 7. Dynamic programming with labels that carry their resource use, in runs of increasing width
    (`annotated_region.placement.limited_search`).
+8. What is left of a budget is filled with windows of the solution of the problem without limits.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from annotated_region.placement.incumbent import Incumbent, Solution
 from annotated_region.placement.leaning import offer_leaning
 from annotated_region.placement.limited_search import LimitedSearch, Penalties
 from annotated_region.placement.lookahead import look_ahead
+from annotated_region.placement.mixtures import fill_budgets
 from annotated_region.placement.penalties import MemoryMarket, PricedMemory, priced_memory
 from annotated_region.placement.prices import Potential
 from annotated_region.placement.problem import Placement, PlacementProblem
@@ -123,6 +125,8 @@ def solve_limited(
     is_large = problem.nodes * PASS > budget
     if not best.proven and not (_solve_row(best, uses, budget // SHARE, solver) and is_large):
         _search(best, uses, budget, solver if free is not None and free.gap == 0 else None)
+    if not best.proven and free is not None:
+        fill_budgets(best, uses, free.placement, partial(_offer, best, uses))
     return best.solution()
 
 

@@ -11,13 +11,17 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, chain
 
-from annotated_region.ids import Place, UnitId
+from annotated_region.ids import Place, UnitId, numbered
+from annotated_region.placement.incumbent import Incumbent
 from annotated_region.placement.problem import Placement, PlacementProblem
 from annotated_region.placement.uses import Uses
 from annotated_region.placement.waves import wave_placement
 from annotated_region.placement.windows import starts_to_try
 
-__all__ = ["offer_mixtures"]
+__all__ = ["fill_budgets", "offer_mixtures"]
+
+FILLINGS = 4
+"""How often the rest of a budget is filled, at most."""
 
 Stretches = list[list[UnitId]]
 """The units of a placement between each two borders, in program order."""
@@ -61,6 +65,30 @@ def offer_mixtures(
         found = wave_placement(problem, sorted(units))
         if found is not None:
             offer(found)
+
+
+def fill_budgets(best: Incumbent, uses: Uses, source: Placement, offer: Callable[[Placement], None]) -> None:
+    """Mix windows of a placement into the best one, while that uses more of a budget and makes it cheaper.
+
+    Parameters
+    ----------
+    best
+        The incumbent.
+    uses
+        The resource use of units.
+    source
+        A placement, which may exceed budgets.
+    offer
+        Offers a placement to the incumbent if it respects the limits.
+    """
+    for place, limits in numbered(Place, best.problem.limits):
+        for _ in range(FILLINGS if limits.budget_bytes is not None else 0):
+            before, known = best.cost, best.placement
+            if known is None:
+                return
+            offer_mixtures(best.problem, uses, place, source, known, offer)
+            if best.cost >= before:
+                break
 
 
 def _borders(problem: PlacementProblem, *placements: Placement) -> list[int]:

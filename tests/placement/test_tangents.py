@@ -19,7 +19,7 @@ from annotated_region.placement import (
 )
 from annotated_region.placement.incumbent import Incumbent
 from annotated_region.placement.limited_solver import without_limits
-from annotated_region.placement.mixtures import offer_mixtures
+from annotated_region.placement.mixtures import fill_budgets, offer_mixtures
 from annotated_region.placement.starts import unit_cover
 from annotated_region.placement.tangents import prices_by_tangents
 from annotated_region.placement.waves import wave_placement
@@ -60,6 +60,18 @@ def test_the_best_mixture_of_a_chain_is_its_best_placement(budget: int) -> None:
     fast, slow = alone(problem, FAST), alone(problem, SLOW)
     found = mixtures(problem, fast, slow) + mixtures(problem, slow, fast)
     assert min(evaluate(problem, each) for each in found) == placement_oracle.brute_force(problem)
+
+
+@pytest.mark.parametrize("budget", [2, 4, 5])
+def test_what_is_left_of_a_budget_is_filled(budget: int) -> None:
+    problem = chain(7, budget)
+    uses = Uses(problem)
+    fast, slow = alone(problem, FAST), alone(problem, SLOW)
+    little = replace(problem, limits=(TargetLimits(budget_bytes=1), TargetLimits()))
+    begun = min(mixtures(little, fast, slow), key=lambda each: evaluate(little, each))
+    best = Incumbent(problem, [begun])
+    fill_budgets(best, uses, fast, lambda each: best.offer(each) if uses.keeps(each) else None)
+    assert best.cost == placement_oracle.brute_force(problem) < evaluate(problem, begun)
 
 
 def test_a_window_cuts_no_composite_and_keeps_the_budget() -> None:
