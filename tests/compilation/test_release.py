@@ -93,17 +93,16 @@ def test_placing_by_measured_costs_keeps_nothing(tmp_path):
 def test_units_are_built_in_batches_of_bounded_size(monkeypatch):
     """Sizes 3, 3, 5, 1, 9, 1 with room for six: a larger unit is alone."""
     monkeypatch.setattr(timing, "MOST_BYTES", 6)
-    units = [(f"unit {number}", Sized(size)) for number, size in enumerate([3, 3, 5, 1, 9, 1])]
+    units = [(f"unit {number}", of_bytes(size)) for number, size in enumerate([3, 3, 5, 1, 9, 1])]
     batches = [[unit.bytes for _key, unit in batch] for batch in measured._batches(units)]
     assert batches == [[3, 3], [5, 1], [9], [1]]
     assert list(measured._batches([])) == []
 
 
-class Sized:
-    """A unit of some size."""
-
-    def __init__(self, size):
-        self.bytes = size
+def of_bytes(size):
+    """A unit whose only input has this size."""
+    x = relax.Var("x", relax.TensorType((size,), "int8"))
+    return Timed("host", relax.Function([x], x, x.ty))
 
 
 def test_the_size_of_a_unit_is_that_of_its_inputs_and_constants():
