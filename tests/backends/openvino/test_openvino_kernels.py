@@ -42,9 +42,16 @@ def answer(mod, *arrays):
     return machine["main"](*map(tvm.runtime.tensor, arrays)).numpy()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _cache(tmp_path_factory):
+    """No models that another version compiled; the runtime is compiled once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.mark.parametrize("dtype", ["int32", "int8", "uint8"])
-def test_arithmetic_of_whole_numbers_is_exact_and_wraps(dtype, monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def test_arithmetic_of_whole_numbers_is_exact_and_wraps(dtype):
     x, y = var("x", (64,), dtype), var("y", (64,), dtype)
     names = [*EXACT, *(name for name in EXACT_ALONE if dtype == "int32")]
 
@@ -67,8 +74,7 @@ def test_what_is_computed_in_float32_is_declined_for_int32(name):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
-def test_int64_is_converted_from_all_its_bits(dtype, monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def test_int64_is_converted_from_all_its_bits(dtype):
     x = var("x", (4,), "int64")
     data = np.array([2**40 + 1, -(2**33) - 1, 3, 2**31])
     np.testing.assert_array_equal(
@@ -111,8 +117,7 @@ def test_orders_are_declined_because_equal_elements_come_in_any(make):
 
 
 @pytest.mark.parametrize("extents", [(3, 50), (tirx.Var("n", "int64"), tirx.Var("m", "int64"))])
-def test_of_equal_elements_the_first_is_the_largest_or_the_least(extents, monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def test_of_equal_elements_the_first_is_the_largest_or_the_least(extents):
     x = var("x", extents)
     data = RNG.integers(0, 3, (3, 50)).astype("float32")
     for name in ("argmax", "argmin"):
@@ -120,8 +125,7 @@ def test_of_equal_elements_the_first_is_the_largest_or_the_least(extents, monkey
         np.testing.assert_array_equal(found, getattr(np, name)(data, 1))
 
 
-def test_a_quotient_is_rounded_once(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def test_a_quotient_is_rounded_once():
     x = var("x", (199,))
     data = np.arange(1, 200, dtype="float32")
     mod = module([x], lambda _: op.floor(op.divide(x, relax.const(np.float32(41)))))
@@ -130,9 +134,8 @@ def test_a_quotient_is_rounded_once(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("shape", [(2,), (2, 1), (2, 1, 2), (2, 1, 1)])
 @pytest.mark.parametrize("name", ["multiply", "divide"])
-def test_factors_in_front_of_a_convolution_stay_there(name, shape, monkeypatch, tmp_path):
+def test_factors_in_front_of_a_convolution_stay_there(name, shape):
     """OpenVINO puts them into the kernel, those that differ from place to place as well."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     x = var("x", (1, 2, 2, 2))
     factor, kernel = RNG.uniform(0.5, 2, shape).astype("float32"), RNG.standard_normal((1, 2, 2, 2))
 
@@ -157,11 +160,8 @@ def test_factors_in_front_of_a_convolution_stay_there(name, shape, monkeypatch, 
         ((2, 1, 1, 2), (2, 1, 2, 2), (1, 2), True),
     ],
 )
-def test_constants_behind_a_product_are_along_their_axis(
-    left, right, constant, known, name, monkeypatch, tmp_path
-):
+def test_constants_behind_a_product_are_along_their_axis(left, right, constant, known, name):
     """The plugin takes them for one number a column, or refuses them; of two columns it reads one number."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     x, y = var("x", left), var("y", right)
     arrays = [RNG.standard_normal(shape).astype("float32") for shape in (left, right)]
     scale = RNG.uniform(0.5, 2, constant).astype("float32")
@@ -175,9 +175,8 @@ def test_constants_behind_a_product_are_along_their_axis(
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_a_result_that_is_a_view_of_what_is_read_elsewhere_is_copied(monkeypatch, tmp_path):
+def test_a_result_that_is_a_view_of_what_is_read_elsewhere_is_copied():
     """OpenVINO's convolution reads something else otherwise."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     x = var("x", (3, 3, 2))
     kernel = RNG.standard_normal((4, 1, 1)).astype("float32")
 
@@ -197,8 +196,7 @@ def test_a_result_that_is_a_view_of_what_is_read_elsewhere_is_copied(monkeypatch
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((1, 3, 1, 3), 3), ((1, 3, 1, 3), 1), ((3, 3), 0), ((3,), 0)])
-def test_slopes_are_along_their_axis(shape, axis, monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def test_slopes_are_along_their_axis(shape, axis):
     x = var("x", shape)
     slopes, data = (RNG.standard_normal(each).astype("float32") for each in ((3,), shape))
     found = answer(module([x], lambda _: op.nn.prelu(x, relax.const(slopes), axis)), data)
@@ -222,8 +220,7 @@ def test_ties_of_float32_go_to_the_even_number_where_the_scale_is_computed(dtype
 
 
 @pytest.mark.parametrize("name", ["max", "min"])
-def test_an_extreme_of_infinities_is_infinite(name, monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def test_an_extreme_of_infinities_is_infinite(name):
     x = var("x", (2, 3, 4, 5))
     bound = -np.inf if name == "max" else np.inf
     data = np.full((2, 3, 4, 5), bound, "float32")
