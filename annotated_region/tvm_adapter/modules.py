@@ -42,13 +42,7 @@ def compiler_triple() -> str | None:
 
 
 def register_generator(target: str, generate: Callable[..., object]) -> bool:
-    """Register a code generator as ``relax.ext.<target>``, unless TVM was built with one of its own.
-
-    Returns
-    -------
-    Whether regions of the target go to this package: to `generate`, or to what the plugin for TVM registered,
-    which calls `generate`.
-    """
+    """Register ``relax.ext.<target>`` unless TVM has its own; whether `generate`, or the plugin, serves it."""
     if target in annotated_region_tvm.REGISTERED:
         return True
     if tvm.get_global_func(f"relax.ext.{target}", allow_missing=True) is not None:

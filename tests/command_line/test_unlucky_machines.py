@@ -36,6 +36,15 @@ def model(tmp_path_factory):
     return small_model(tmp_path_factory.mktemp("models"))
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _signals():
+    """Processes hear interrupts and hangups, even if the suite runs behind `nohup` or in the background."""
+    before = [(each, signal.signal(each, signal.SIG_DFL)) for each in (signal.SIGHUP, signal.SIGINT)]
+    yield
+    for each, handler in before:
+        signal.signal(each, handler)
+
+
 def assert_says(finished, code, *texts):
     assert finished.returncode == code, finished.stderr
     for text in texts:

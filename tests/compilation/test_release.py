@@ -1,5 +1,6 @@
 """What an executable holds is freed on request, and what this package builds for itself does not stay."""
 
+import ctypes
 import gc
 from pathlib import Path
 
@@ -17,8 +18,9 @@ WEIGHTS = SIDE * SIDE * 4
 
 
 def memory_in_use():
-    """The bytes of this process that no file holds."""
+    """The bytes of this process that no file holds, after what is free was given back."""
     gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
     (line,) = (
         line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon")
     )
@@ -46,9 +48,9 @@ def run(executable):
 
 @pytest.mark.parametrize("target", ["dnnl", "onnxruntime", "openvino"])
 def test_models_that_are_replaced_leave_no_memory_behind(target):
-    """Without the release, each of the four keeps its weights twice or more."""
+    """Without the release, each of the five keeps its weights twice or more."""
     held = []
-    for seed in range(4):
+    for seed in range(5):
         mod, weights = product(seed)
         executable = ar.build(ar.partition(mod, [target]))
         _machine, x, found = run(executable)
@@ -56,7 +58,7 @@ def test_models_that_are_replaced_leave_no_memory_behind(target):
         executable.release()
         del executable, _machine, mod
         held.append(memory_in_use())
-    assert held[-1] - held[1] < 2 * WEIGHTS
+    assert held[-1] - held[1] < 3 * WEIGHTS
 
 
 @pytest.mark.parametrize("target", ["dnnl", "onnxruntime", "openvino"])

@@ -12,9 +12,9 @@ from tvm import relax, tirx
 from annotated_region.backends.onnx_emitter.converter_table import CONVERTERS
 from annotated_region.backends.onnx_emitter.dialect import Dialect
 from annotated_region.backends.onnx_emitter.graph import Graph, Port
+from annotated_region.functions.extent_bounds import bounds_of
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import Declined, Translation, flat, require
-from annotated_region.tvm_adapter.arithmetic import bounds_of
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect
 

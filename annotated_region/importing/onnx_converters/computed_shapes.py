@@ -12,11 +12,12 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
+from annotated_region.functions.extent_bounds import bounds_of
 from annotated_region.importing.onnx_converters.expand import computed_extents
 from annotated_region.importing.onnx_converters.folding import known_numbers
 from annotated_region.importing.onnx_converters.node import OnnxNode, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
-from annotated_region.tvm_adapter.arithmetic import bounds_of, provably_equal
+from annotated_region.tvm_adapter.arithmetic import provably_equal
 from annotated_region.tvm_adapter.nodes import PrimExpr
 
 __all__: list[str] = []
