@@ -42,7 +42,7 @@ def compiler_triple() -> str | None:
 
 
 def register_generator(target: str, generate: Callable[..., object]) -> bool:
-    """Register ``relax.ext.<target>`` unless TVM has its own; whether `generate`, or the plugin, serves it."""
+    """Register ``relax.ext.<target>`` unless TVM has its own; whether `generate` or the plugin has it."""
     if target in annotated_region_tvm.REGISTERED:
         return True
     if tvm.get_global_func(f"relax.ext.{target}", allow_missing=True) is not None:
