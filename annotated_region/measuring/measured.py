@@ -159,10 +159,11 @@ class MeasuredCost:
     ) -> PlacementTimes:
         """See `ConfirmingCostModel`: each placement runs as a whole, interleaved with the best one so far."""
         with ExitStack() as builds:
-            each = [WholePlacement.of(graph, members) for members in placements]
-            return self._fastest(WholePlacements(each, builds, self._warn_of_rejection), len(placements))
+            wholes = [WholePlacement.of(graph, members) for members in placements]
+            return self._fastest(WholePlacements(wholes, builds, self._warn_of_rejection), len(wholes))
 
     def _fastest(self, wholes: WholePlacements, count: int) -> PlacementTimes:
+        """Compare each placement with the best one so far."""
         taken, seconds = 0, dict.fromkeys(range(count), math.inf)
         for number in range(1, count):
             found = self._compared(wholes, taken, number)

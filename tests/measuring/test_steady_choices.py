@@ -10,7 +10,7 @@ from tvm import relax
 
 import annotated_region as ar
 from annotated_region.costs import HOST
-from annotated_region.measuring import comparing
+from annotated_region.measuring import comparing, wholes
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
 OPS = {"relax.add": relax.op.add, "relax.multiply": relax.op.multiply}
@@ -91,6 +91,25 @@ def test_what_was_compared_is_not_run_again(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(NoisyMachine, "runs_of", lambda *_: pytest.fail("something is built"))
         assert placed(tmp_path, monkeypatch, speeds(1.1, 0.95), 0.01, False, 2, costs=costs) == first
+
+
+@pytest.mark.parametrize("near", [0.8, 1.25])
+def test_placements_too_large_to_be_built_together_are_compared_in_pairs(near, tmp_path, monkeypatch):
+    wanted = placed(tmp_path, monkeypatch, speeds(1.1, near), 0.01, False, 1)
+    built = []
+
+    class Counting(NoisyMachine):
+        def runs_of(self, units, builds):
+            builds.callback(built.append, -len(units))
+            built.append(len(units))
+            return super().runs_of(units, builds)
+
+    monkeypatch.setattr(wholes, "MOST_BYTES", 0)
+    found = placed(
+        tmp_path, monkeypatch, speeds(1.1, near), 0.01, False, 1, costs=tmp_path / "pairs", machine=Counting
+    )
+    assert found == wanted
+    assert sum(built) == 0  # all that was built is freed
 
 
 def test_two_builds_may_differ_and_a_small_gain_has_to_show_in_three(tmp_path, monkeypatch):
