@@ -12,9 +12,9 @@ One function computes a step, for a prompt as for a single token::
     tokens [s], rotary angles, mask, keys and values of earlier tokens [n, heads, part], ...
         -> logits of the last token [1, words], keys and values of the new tokens [s, heads, part], ...
 
-An `ar.KeyValueCache` owns the memory of all keys and values, and appends what is new. It shows the function
-as many rows of that as are in use, rounded up to whole `PIECE`s, and hides those that are not filled: so the
-function sees a few shapes, for each of which it makes one plan, and no earlier row is copied.
+An `ar.KeyValueCache` owns the memory of all keys and values. The function is built to append to it
+(`ar.passes.AppendInPlace`): it takes the memory and the number of filled rows, reads these in place, and
+writes the new ones behind them. No earlier row is copied, and one plan serves all single tokens.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from tvm.relax import op
 
 import annotated_region as ar
 
-PIECE = 256
 Weights = Callable[[str, tuple[int, ...]], np.ndarray]
 """From the name of a weight, as transformers has it, and its shape to float32."""
 
@@ -195,8 +194,6 @@ class Llama:
         The sizes.
     capacity
         How many tokens there is memory for.
-    piece
-        The rows of that are shown in multiples of this.
 
     Raises
     ------
@@ -204,11 +201,9 @@ class Llama:
         There is memory for no token.
     """
 
-    def __init__(
-        self, library: tvm.runtime.Module, config: Config, capacity: int, piece: int = PIECE
-    ) -> None:
+    def __init__(self, library: tvm.runtime.Module, config: Config, capacity: int) -> None:
         self.function = relax.VirtualMachine(library, tvm.cpu())["step"]
-        self.cache = ar.KeyValueCache([(config.pairs, config.part)] * (2 * config.layers), capacity, piece)
+        self.cache = ar.KeyValueCache([(config.pairs, config.part)] * (2 * config.layers), capacity)
         angles = np.arange(self.cache.capacity)[:, None] * config.theta ** (
             -np.arange(0, config.part, 2) / config.part
         )
@@ -231,8 +226,8 @@ class Llama:
             self.sines[begin:end],
             self.cache.mask(len(tokens)),
         ]
-        logits, *made = self.function(*map(tvm.runtime.tensor, given), *self.cache.shown())
-        self.cache.append(made)
+        logits = self.function(*map(tvm.runtime.tensor, given), *self.cache.memory, self.cache.filled)
+        self.cache.advance(len(tokens))
         found: np.ndarray = logits.numpy()[0]
         return found
 
@@ -250,6 +245,8 @@ def build(config: Config, weights: Weights, bits: int | None, group: int) -> tvm
     module = Network(config, weights).module()
     if bits is not None:
         module = ar.passes.QuantizeWeights(bits, group)(module)
+    pasts = [f"{name}_{layer}" for layer in range(config.layers) for name in "kv"]
+    module = ar.passes.AppendInPlace("step", {name: 1 + index for index, name in enumerate(pasts)})(module)
     return ar.build(ar.partition(module, ["dnnl"])).jit()
 
 

@@ -172,7 +172,7 @@ BREAKAGES = (
              'return None if math.isfinite(op.attrs["epsilon"]) else', "return None if True else",
              (RULES,)),
     Breakage(12, "a batch of nothing is computed", f"{PACKAGE}/backends/dnnl/runtime/region.h",
-             "    if (is_void(tensors)) return;\n", "",
+             "    if (frame.is_void()) return;\n", "",
              ("tests/backends/dnnl/test_dnnl_runtime.py", "-k", "batch_of_nothing")),
     Breakage(12, "a row may see fewer than no columns", f"{PACKAGE}/backends/dnnl/runtime/attention.h",
              "? std::abs(columns - rows) : 0", "? columns - rows : 0",

@@ -14,6 +14,7 @@ from tvm.relax.vm_build import VMExecutable
 from tvm.support import cc
 
 from annotated_region.checked import checked
+from annotated_region.compilation.appending import append_in_place
 from annotated_region.compilation.code_generation import external_functions, generate_code
 from annotated_region.compilation.objects import SharedLibraryLinker
 from annotated_region.errors import BackendUnavailableError, BuildError
@@ -206,7 +207,7 @@ def compile_module(
     codegen_options = {
         backend.name: {**backend.codegen_options, **chosen.get(backend.name, {})} for backend in backends
     }
-    generated = generate_code(mod, codegen_options)
+    generated = append_in_place(generate_code(mod, codegen_options))
     try:
         compiled = tvm.compile(generated, host)
     except _FAILURES_OF_TVM as error:

@@ -5,14 +5,15 @@ A step of a language model takes the keys and values of earlier tokens, and retu
     step(tokens [s], mask [s, n + s], past_0 [n, heads, part], past_1 ...)
         -> (logits, new_0 [s, heads, part], new_1 ...)
 
-The cache holds the rows of each past side by side in memory that never moves. A step sees the first rows of
-it, in whole pieces, and a mask that hides those that are not filled::
+The cache holds the rows of each past side by side in memory that never moves::
 
-    rows    0 ... length - 1        length ... shown - 1        shown ... capacity - 1
-            filled                  hidden by the mask          not seen by the step
+    rows    0 ... length - 1        length ... capacity - 1
+            filled                  room
 
-So no earlier row is copied, and the steps within a piece have the same shapes, for which a region has one
-plan.
+A step takes the rows in one of two ways. `past` are views of the filled rows, and `append` copies the rows
+that the step returns behind them. After `passes.AppendInPlace` the step takes the whole `memory` and the
+number of `filled` rows, and writes the new ones where they belong; `advance` counts them. No earlier row is
+copied.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from annotated_region.errors import InputError
 __all__ = ["KeyValueCache"]
 
 HIDDEN = np.float32(-1e30)
-"""Added to a score, it leaves a weight of zero, and no NaN where a whole piece is hidden."""
+"""Added to a score, it leaves a weight of zero."""
 
 
 @checked_class
@@ -41,9 +42,7 @@ class KeyValueCache:
     rows
         For each past of the step, in its order: the shape of the row of one token, such as ``(heads, part)``.
     capacity
-        The number of tokens that there is memory for; rounded up to whole pieces.
-    piece
-        The rows that a step sees are a multiple of this.
+        The number of tokens that there is memory for.
 
     Attributes
     ----------
@@ -52,50 +51,45 @@ class KeyValueCache:
     length
         The number of tokens whose rows are filled.
 
+    memory
+        For each past, the rows of all tokens, filled or not.
+
     Raises
     ------
     InputError
-        The capacity or the piece is no positive number, or there is no row.
+        The capacity is no positive number, or there is no row.
 
     Examples
     --------
-    >>> cache = KeyValueCache([(2, 4)], capacity=6, piece=4)
-    >>> cache.capacity, cache.length, [tuple(past.shape) for past in cache.shown()]
-    (8, 0, [(4, 2, 4)])
+    >>> cache = KeyValueCache([(2, 4)], capacity=8)
     >>> cache.append([np.ones((3, 2, 4), "float32")])
-    >>> cache.length
-    3
+    >>> cache.length, [tuple(past.shape) for past in cache.past()], cache.mask(2).shape
+    (3, [(3, 2, 4)], (2, 5))
     """
 
-    def __init__(self, rows: Sequence[Sequence[int]], capacity: int, piece: int = 256) -> None:
-        if capacity < 1 or piece < 1 or not rows:
+    def __init__(self, rows: Sequence[Sequence[int]], capacity: int) -> None:
+        if capacity < 1 or not rows:
             raise InputError(
-                f"a cache for {capacity} tokens in pieces of {piece}, with {len(rows)} kinds of rows, holds "
-                "nothing; pass positive numbers and the rows of the step"
+                f"a cache for {capacity} tokens with {len(rows)} kinds of rows holds nothing; pass a "
+                "positive number and the rows of the step"
             )
-        self.capacity = -(-capacity // piece) * piece
+        self.capacity = capacity
         self.length = 0
-        self._piece = piece
-        shapes = [(self.capacity, *row) for row in rows]
-        self._memory = [np.from_dlpack(tvm.runtime.empty(shape, "float32")) for shape in shapes]
-        for memory in self._memory:
-            memory[...] = 0  # hidden rows are multiplied by zero, so they have to be finite
-        self._shown: list[tvm_ffi.Tensor] = []
+        self.memory = [tvm.runtime.empty((capacity, *row), "float32") for row in rows]
+        self._arrays = [np.from_dlpack(each) for each in self.memory]
 
     @property
-    def shown_rows(self) -> int:
-        """The number of rows that the next step sees: whole pieces, at least one."""
-        return max(1, -(-self.length // self._piece)) * self._piece
+    def filled(self) -> tvm_ffi.Shape:
+        """The number of filled rows, as a function that appends in place takes it."""
+        return tvm_ffi.Shape((self.length,))
 
-    def shown(self) -> list[tvm_ffi.Tensor]:
-        """The rows that the next step sees, for each past; they share the memory of the cache."""
-        if not self._shown or self._shown[0].shape[0] != self.shown_rows:
-            self._shown = [tvm_ffi.from_dlpack(memory[: self.shown_rows]) for memory in self._memory]
-        return self._shown
+    def past(self) -> list[tvm_ffi.Tensor]:
+        """The filled rows of each past; they share the memory of the cache."""
+        return [tvm_ffi.from_dlpack(memory[: self.length]) for memory in self._arrays]
 
     @checked
     def mask(self, new: int) -> np.ndarray:
-        """What to add to the scores of new tokens, [new, shown_rows + new]: 0, or -1e30 to hide a row.
+        """What to add to the scores of new tokens, [new, length + new]: 0, or -1e30 to hide a row.
 
         A token sees the filled rows, the new tokens before it, and itself.
 
@@ -105,9 +99,8 @@ class KeyValueCache:
             There is no memory for so many tokens, or none are asked for.
         """
         self.require_room(new)
-        mask = np.zeros((new, self.shown_rows + new), "float32")
-        mask[:, self.length : self.shown_rows] = HIDDEN
-        mask[:, self.shown_rows :] = np.triu(np.full((new, new), HIDDEN), 1)
+        mask = np.zeros((new, self.length + new), "float32")
+        mask[:, self.length :] = np.triu(np.full((new, new), HIDDEN), 1)
         return mask
 
     @checked
@@ -120,8 +113,20 @@ class KeyValueCache:
             )
 
     @checked
+    def advance(self, new: int) -> None:
+        """Count the rows that a step has written behind the filled ones.
+
+        Raises
+        ------
+        InputError
+            There is no memory for so many tokens, or there are none.
+        """
+        self.require_room(new)
+        self.length += new
+
+    @checked
     def append(self, new: Sequence[np.ndarray | tvm_ffi.Tensor]) -> None:
-        """Put the rows of new tokens behind the filled ones.
+        """Copy the rows of new tokens behind the filled ones.
 
         Parameters
         ----------
@@ -134,20 +139,20 @@ class KeyValueCache:
             The rows do not fit, or are those of another model. The cache is unchanged then.
         """
         arrays = [each if isinstance(each, np.ndarray) else np.from_dlpack(each) for each in new]
-        if len(arrays) != len(self._memory):
+        if len(arrays) != len(self._arrays):
             raise InputError(
-                f"a step returned {len(arrays)} kinds of rows; the cache has {len(self._memory)}"
+                f"a step returned {len(arrays)} kinds of rows; the cache has {len(self._arrays)}"
             )
         count = len(arrays[0])
         self.require_room(count)
-        for number, (rows, memory) in enumerate(zip(arrays, self._memory, strict=True)):
+        for number, (rows, memory) in enumerate(zip(arrays, self._arrays, strict=True)):
             expected = (count, *memory.shape[1:])
             if rows.shape != expected or rows.dtype != memory.dtype:
                 raise InputError(
                     f"the new rows of past {number} are {rows.dtype} {rows.shape}; the cache takes "
                     f"{memory.dtype} {expected}: is this the cache of another model?"
                 )
-        for rows, memory in zip(arrays, self._memory, strict=True):
+        for rows, memory in zip(arrays, self._arrays, strict=True):
             memory[self.length : self.length + count] = rows
         self.length += count
 

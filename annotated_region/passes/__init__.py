@@ -1,6 +1,7 @@
 """The passes, each an IRModule -> IRModule transformation in a separate file."""
 
 from annotated_region.passes.annotate_target import AnnotateTarget
+from annotated_region.passes.append_in_place import AppendInPlace
 from annotated_region.passes.fuse_tir_with_op_info import FuseTIRWithOpInfo
 from annotated_region.passes.inline_partitions import InlinePartitions
 from annotated_region.passes.legalize_with_op_info import LegalizeWithOpInfo
@@ -18,6 +19,7 @@ from annotated_region.passes.write_origins import WriteOrigins
 
 __all__ = [
     "AnnotateTarget",
+    "AppendInPlace",
     "FuseTIRWithOpInfo",
     "InlinePartitions",
     "LegalizeWithOpInfo",

@@ -1,4 +1,4 @@
-"""The cache shows filled rows in whole pieces, appends behind them, and is unchanged by what does not fit."""
+"""The cache shows its filled rows, appends behind them, and is unchanged by what does not fit."""
 
 from __future__ import annotations
 
@@ -17,46 +17,55 @@ def new_rows(count: int, seed: int = 0, rows: list[tuple[int, ...]] | None = Non
 
 
 def test_appended_rows_are_those_of_a_concatenation():
-    cache, whole = ar.KeyValueCache(ROWS, 21, 4), new_rows(0)
+    cache, whole = ar.KeyValueCache(ROWS, 16), new_rows(0)
     for seed, count in enumerate((1, 3, 4, 7, 1)):
         new = new_rows(count, seed)
         cache.append(new if seed % 2 else [tvm.runtime.tensor(each) for each in new])
         whole = [np.concatenate(pair) for pair in zip(whole, new, strict=True)]
-        for past, expected in zip(cache.shown(), whole, strict=True):
-            np.testing.assert_array_equal(past.numpy()[: cache.length], expected)
-    assert (cache.capacity, cache.length, cache.shown_rows) == (24, 16, 16)
+        for past, expected in zip(cache.past(), whole, strict=True):
+            np.testing.assert_array_equal(past.numpy(), expected)
+    assert (cache.capacity, cache.length, tuple(cache.filled)) == (16, 16, (16,))
 
 
 def test_no_earlier_row_moves():
-    cache = ar.KeyValueCache(ROWS, 8, 4)
-    first = [np.from_dlpack(past) for past in cache.shown()]
+    cache = ar.KeyValueCache(ROWS, 8)
     cache.append(new_rows(3))
+    first = [np.from_dlpack(past) for past in cache.past()]
     cache.append(new_rows(3, 1))
-    later = [np.from_dlpack(past) for past in cache.shown()]
-    assert [len(each) for each in first] == [4, 4, 4]
-    assert [len(each) for each in later] == [8, 8, 8]
-    assert all(map(np.shares_memory, first, later))
-    np.testing.assert_array_equal(first[0][:3], new_rows(3)[0])
+    later = [np.from_dlpack(past) for past in cache.past()]
+    memory = [np.from_dlpack(each) for each in cache.memory]
+    assert [[len(each) for each in rows] for rows in (first, later, memory)] == [[3] * 3, [6] * 3, [8] * 3]
+    addresses = [[each.ctypes.data for each in rows] for rows in (first, later, memory)]
+    assert addresses[0] == addresses[1] == addresses[2]
+    np.testing.assert_array_equal(first[0], new_rows(3)[0])
 
 
-def test_a_mask_hides_what_is_not_filled_and_what_comes_later():
-    cache = ar.KeyValueCache(ROWS, 8, 4)
+def test_rows_that_a_step_has_written_are_counted():
+    cache = ar.KeyValueCache(ROWS, 8)
     cache.append(new_rows(5))
-    seen = cache.mask(2) == 0
-    expected = [[1] * 5 + [0] * 3 + [1, 0], [1] * 5 + [0] * 3 + [1, 1]]
-    np.testing.assert_array_equal(seen, np.array(expected, bool))
+    for memory, rows in zip(cache.memory, new_rows(2, 1), strict=True):
+        np.from_dlpack(memory)[5:7] = rows
+    cache.advance(2)
+    assert cache.length == 7
+    np.testing.assert_array_equal(cache.past()[1].numpy()[5:], new_rows(2, 1)[1])
+    with pytest.raises(ar.InputError, match="7 tokens and 2 more do not fit into a cache for 8"):
+        cache.advance(2)
+    assert cache.length == 7
+
+
+def test_a_mask_hides_what_comes_later():
+    cache = ar.KeyValueCache(ROWS, 8)
+    cache.append(new_rows(5))
+    expected = [[1] * 5 + [1, 0], [1] * 5 + [1, 1]]
+    np.testing.assert_array_equal(cache.mask(2) == 0, np.array(expected, bool))
     assert cache.mask(2).min() == np.float32(-1e30)
 
 
-@pytest.mark.parametrize(
-    ("capacity", "piece", "rows"), [(0, 4, ROWS), (-3, 4, ROWS), (8, 0, ROWS), (8, 4, [])]
-)
-def test_a_cache_that_holds_nothing_is_an_error(capacity, piece, rows):
-    words = (
-        rf"a cache for {capacity} tokens in pieces of {piece}, with {len(rows)} kinds of rows, holds nothing"
-    )
+@pytest.mark.parametrize(("capacity", "rows"), [(0, ROWS), (-3, ROWS), (8, [])])
+def test_a_cache_that_holds_nothing_is_an_error(capacity, rows):
+    words = rf"a cache for {capacity} tokens with {len(rows)} kinds of rows holds nothing"
     with pytest.raises(ar.InputError, match=words):
-        ar.KeyValueCache(rows, capacity, piece)
+        ar.KeyValueCache(rows, capacity)
 
 
 WRONG = {
@@ -78,26 +87,26 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_what_does_not_fit_is_an_error_and_changes_nothing(case):
     given, words = WRONG[case]
-    cache = ar.KeyValueCache(ROWS, 8, 4)
+    cache = ar.KeyValueCache(ROWS, 8)
     cache.append(new_rows(5))
-    before = [past.numpy() for past in cache.shown()]
+    before = [past.numpy() for past in cache.past()]
     with pytest.raises(ar.InputError, match=words):
         cache.append(given)
     assert cache.length == 5
-    for past, expected in zip(cache.shown(), before, strict=True):
+    for past, expected in zip(cache.past(), before, strict=True):
         np.testing.assert_array_equal(past.numpy(), expected)
 
 
 def test_a_mask_for_too_many_is_an_error():
-    cache = ar.KeyValueCache(ROWS, 8, 4)
+    cache = ar.KeyValueCache(ROWS, 8)
     with pytest.raises(ar.InputError, match="0 tokens and 9 more do not fit into a cache for 8"):
         cache.mask(9)
 
 
 def test_a_cleared_cache_begins_again():
-    cache = ar.KeyValueCache(ROWS, 4, 4)
+    cache = ar.KeyValueCache(ROWS, 4)
     cache.append(new_rows(4))
     cache.clear()
     cache.append(new_rows(2, 1))
     assert cache.length == 2
-    np.testing.assert_array_equal(cache.shown()[2].numpy()[:2], new_rows(2, 1)[2])
+    np.testing.assert_array_equal(cache.past()[2].numpy(), new_rows(2, 1)[2])

@@ -130,7 +130,7 @@ MUTATIONS = (
     Mutation(
         "the key of plans: any plan serves any shape",
         "region.h",
-        "if (known->first != key) continue;",
+        "if (!serves(*known->second, known->first, key)) continue;",
         "if (known->first.size() != key.size()) continue;",
     ),
     Mutation(

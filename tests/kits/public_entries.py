@@ -85,7 +85,7 @@ def right_arguments() -> dict[str, Mapping[str, Any]]:
     checked = ar.CheckReport((), ())
     profile = ar.Profile(1.0, (), (), 0.0, 1, 0)
     executable = ar.build(MOD)
-    cache = ar.KeyValueCache([(2, 4)], 8, 4)
+    cache = ar.KeyValueCache([(2, 4)], 8)
     add = relax.dpl.is_op("relax.add")(relax.dpl.wildcard(), relax.dpl.wildcard())
     return {
         "AnnotatedRegionSet": {"func": FUNC},
@@ -101,7 +101,8 @@ def right_arguments() -> dict[str, Mapping[str, Any]]:
         "CheckReport.to_json": {"self": checked},
         "Device": {"flops": 1.0, "bandwidth": 1.0},
         "IncrementalPartition": {"targets": ["t"]},
-        "KeyValueCache": {"rows": [(2, 4)], "capacity": 8, "piece": 4},
+        "KeyValueCache": {"rows": [(2, 4)], "capacity": 8},
+        "KeyValueCache.advance": {"self": cache, "new": 1},
         "KeyValueCache.append": {"self": cache, "new": [np.ones((1, 2, 4), "float32")]},
         "KeyValueCache.mask": {"self": cache, "new": 1},
         "KeyValueCache.require_room": {"self": cache, "new": 1},
@@ -150,6 +151,7 @@ def right_arguments() -> dict[str, Mapping[str, Any]]:
         "register_rule": {"target": "t", "op_name": "relax.add"},
         "to_tuning_tasks": {"what": KERNEL, "target": "llvm"},
         "passes.AnnotateTarget": {"targets": ["t"]},
+        "passes.AppendInPlace": {"function": "main", "pasts": {}},
         "passes.InlinePartitions": {},
         "passes.LegalizeWithOpInfo": {},
         "passes.MergeCompilerRegions": {},

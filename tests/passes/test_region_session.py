@@ -127,6 +127,7 @@ def test_an_error_of_an_instrument_stays_one():
 
 PASSES: dict[str, Callable[[], tvm.ir.transform.Pass]] = {
     "AnnotateTarget": lambda: ar.passes.AnnotateTarget("sketch"),
+    "AppendInPlace": lambda: ar.passes.AppendInPlace("main", {"past": 1}),
     "InlinePartitions": ar.passes.InlinePartitions,
     "LegalizeWithOpInfo": ar.passes.LegalizeWithOpInfo,
     "MergeCompilerRegions": lambda: ar.passes.MergeCompilerRegions(siblings=True),

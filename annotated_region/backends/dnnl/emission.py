@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import Field, fields, replace
 
 from tvm import relax, tirx
 
 from annotated_region.backends.dnnl.graph import Dim, Graph, Node, PostOp, Quantized, Tensor
+from annotated_region.backends.dnnl.open_extents import open_views
 from annotated_region.backends.dnnl.parameters import Parameters
 from annotated_region.backends.dnnl.rows import literal
 from annotated_region.backends.dnnl.runtime_units import interface_text
@@ -79,7 +80,8 @@ class _GraphTables:
     def __init__(self, graph: Graph, constants: Sequence[str]) -> None:
         self.graph = graph
         self.constants = {name: index for index, name in enumerate(constants)}
-        self.variables = _Variables(graph)
+        self.open = open_views(graph)
+        self.variables = _Variables(graph, self.open)
         self.lines: list[str] = []
         self.names: dict[str, str] = {}
 
@@ -94,6 +96,7 @@ class _GraphTables:
         lists.append(self.table("int", "inputs", graph.inputs))
         lists.append(self.table("int", "outputs", graph.outputs))
         lists.append(self.table("VariableRow", "variables", variables.rows))
+        views = self.views()
         return [
             *self.lines,
             *variables.evaluation(),
@@ -101,8 +104,17 @@ class _GraphTables:
             f'    "{graph.symbol}",',
             f"    {', '.join(lists)},",
             f"    {len(variables.expressions)}, evaluate,",
-            f"    {len(self.constants)}, {len(graph.shapes)}, {settings}}};",
+            f"    {len(self.constants)}, {len(graph.shapes)}, {settings}{views}}};",
         ]
+
+    def views(self) -> str:
+        """The last field of the graph's table, of views with an open extent; empty if there are none."""
+        views = {view.tensor: view for each in self.open.values() for view in each}
+        rows = [
+            f"{{{view.tensor}, {view.source}, {self.table('int64_t', f'axes_{view.tensor}', view.axes)}}}"
+            for view in views.values()
+        ]
+        return f", {self.table('OpenViewRow', 'open_views', rows)}" if rows else ""
 
     def table(self, type_: str, name: str, rows: Sequence[object], one_a_line: bool = False) -> str:
         """Emit a table unless it is empty; returns the initializer of a list that refers to it."""
@@ -157,7 +169,7 @@ class _GraphTables:
 class _Variables:
     """The symbolic extents of a region: the sources of their values, and the expressions over them."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, are_open: Container[relax.Var]) -> None:
         self.symbol = graph.symbol
         self.rows: list[str] = []
         self.expressions: list[str] = []
@@ -167,7 +179,8 @@ class _Variables:
             for axis, extent in enumerate(shape):
                 if isinstance(extent, relax.Var) and extent not in self._slots:
                     self._slots[extent] = len(self.rows)
-                    self.rows.append(f"{{{position}, {axis}}}")
+                    suffix = ", true" if extent in are_open else ""
+                    self.rows.append(f"{{{position}, {axis}{suffix}}}")
 
     def code(self, extent: Dim) -> str:
         """The encoding of an extent, or another number, in a table."""

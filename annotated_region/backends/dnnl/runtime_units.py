@@ -21,6 +21,7 @@ SHARED_FILES = (
     "storage.h",
     "layouts.h",
     "memory_plan.h",
+    "open_extents.h",
     "plan.h",
     "rows.h",
     "vector_math.h",
@@ -59,12 +60,13 @@ PRODUCT_FILES = (
     "packed_products.h",
     "primitives.h",
     "pooling.h",
+    "attention_products.h",
     "attention_rows.h",
     "attention.h",
 )
 """The builders of sums of products, and of oneDNN's primitives. Of `ELEMENT_FILES` they use ``kernels.h``."""
 
-REGION_FILES = ("dispatch.h", "forking.h", "region.h")
+REGION_FILES = ("dispatch.h", "forking.h", "frame.h", "region.h")
 RUNTIME_FILES = (*SHARED_FILES, *ELEMENT_FILES, *PRODUCT_FILES, *REGION_FILES)
 """The files of the implementation, ordered so that every declaration precedes its uses."""
 

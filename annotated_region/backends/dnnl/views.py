@@ -7,7 +7,20 @@ from collections.abc import Sequence
 from annotated_region.backends.dnnl.graph import Dim, Graph, Kind, TensorId, same_shape
 from annotated_region.backends.dnnl.parameters import Permutation
 
-__all__ = ["align_rank", "along_axis", "axes_between", "broadcast_to", "permute", "permuted_shape", "reshape"]
+__all__ = [
+    "NEW_AXIS",
+    "align_rank",
+    "along_axis",
+    "axes_between",
+    "axes_kept",
+    "broadcast_to",
+    "permute",
+    "permuted_shape",
+    "reshape",
+]
+
+NEW_AXIS = -1
+"""Stands for no axis, where a reshape has added one of extent one."""
 
 
 def reshape(graph: Graph, tensor: TensorId, shape: Sequence[Dim]) -> TensorId:
@@ -38,6 +51,19 @@ def axes_between(source: str, target: str) -> tuple[int, ...]:
     (0, 3, 1, 2)
     """
     return tuple(source.index(letter) for letter in target)
+
+
+def axes_kept(before: Sequence[Dim], after: Sequence[Dim]) -> tuple[int, ...] | None:
+    """For each axis after a reshape the one before, or `NEW_AXIS`; None if other extents differ.
+
+    >>> axes_kept((7, 1, 4), (1, 7, 4))
+    (-1, 0, 2)
+    """
+    kept, wide = ([axis for axis, extent in enumerate(shape) if extent != 1] for shape in (before, after))
+    if not same_shape([before[axis] for axis in kept], [after[axis] for axis in wide]):
+        return None
+    names = dict(zip(wide, kept, strict=True))
+    return tuple(names.get(axis, NEW_AXIS) for axis in range(len(after)))
 
 
 def broadcast_to(graph: Graph, tensor: TensorId, shape: tuple[Dim, ...]) -> TensorId:

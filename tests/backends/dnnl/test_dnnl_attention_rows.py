@@ -116,6 +116,31 @@ def test_keys_in_two_parts_are_read_where_they_lie(shape, cache):
 
 
 @needs_onednn
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("cache", CACHES)
+def test_a_plan_serves_any_number_of_earlier_keys(cache, masked):
+    """Also none, in the call that makes the plan; a prompt has plans of its own."""
+    heads_first, shape = CACHES[cache], (1, 10, 2, 64, 40)
+    offloaded, symbol = built(shape, heads_first, masked, False)
+    plans, tokens = [], ((0, 1), (700, 1), (1, 1), (33, 1), (5000, 1), (7, 3), (0, 3), (600, 3))
+    for past, new in (*tokens, (20, 9), (21, 9)):
+        given = drawn(shape, heads_first, past, new, masked)
+        (found,) = offloaded.call("main", *given)
+        np.testing.assert_allclose(found, expected_of(shape, heads_first, given), rtol=1e-4, atol=1e-5)
+        plans.append(offloaded.query(symbol, "plan_count"))
+    assert plans == [1, 1, 1, 1, 1, 2, 2, 2, 3, 4]
+
+
+@needs_onednn
+def test_keys_that_something_else_reads_have_plans_of_their_own():
+    """Something else than attention depends on the number of earlier keys: here the caller sees them."""
+    offloaded, symbol = built(SHAPES[0], True, False, True)
+    for past in (5, 6, 7):
+        offloaded.call("main", *drawn(SHAPES[0], True, past, 1, False))
+    assert offloaded.query(symbol, "plan_count") == 3
+
+
+@needs_onednn
 def test_keys_that_the_caller_wants_are_concatenated_and_read():
     shape = SHAPES[0]
     offloaded, symbol = built(shape, True, False, True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from annotated_region.backends.dnnl.graph import Dim, Kind, Node, TensorId, same_dim, same_shape
+from annotated_region.backends.dnnl.graph import Kind, Node, TensorId, same_dim
 from annotated_region.backends.dnnl.parameters import Attention, Causal, Concat, Permutation
 from annotated_region.backends.dnnl.rewriting.rewriter import Rewrite
-from annotated_region.backends.dnnl.views import permute, reshape
+from annotated_region.backends.dnnl.views import NEW_AXIS, axes_kept, permute, reshape
 
 __all__ = ["ReadKeysInParts"]
 
@@ -60,18 +60,14 @@ class ReadKeysInParts(Rewrite):
 
     def reshaped_parts(self, node: Node, axis: int) -> tuple[TensorId, ...]:
         """The same for a reshape that only adds or removes axes of extent one."""
-        before, after = (self.graph.shape(tensor) for tensor in (node.inputs[0], node.output))
-        kept, wide = _wide_axes(before), _wide_axes(after)
-        if axis not in wide or not same_shape([before[i] for i in kept], [after[i] for i in wide]):
+        after = self.graph.shape(node.output)
+        axes = axes_kept(self.graph.shape(node.inputs[0]), after)
+        inner = NEW_AXIS if axes is None else axes[axis]
+        if inner == NEW_AXIS:
             return ()
-        inner = kept[wide.index(axis)]
         made = self.parts(node.inputs[0], inner)
         extents = (self.graph.shape(part)[inner] for part in made)
         return tuple(
             reshape(self.graph, part, (*after[:axis], extent, *after[axis + 1 :]))
             for part, extent in zip(made, extents, strict=True)
         )
-
-
-def _wide_axes(shape: tuple[Dim, ...]) -> list[int]:
-    return [axis for axis, extent in enumerate(shape) if extent != 1]

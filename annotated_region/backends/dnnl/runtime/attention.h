@@ -3,6 +3,34 @@
 
 namespace annotated_region_dnnl {
 
+// The matrices in the last two axes of a tensor; one of these axes is contiguous.
+struct Matrices {
+  Dims dims;
+  Dims strides;
+  char transposed;  // 'T' if columns are contiguous
+  int64_t leading;
+
+  explicit Matrices(const Desc& desc) : dims(desc.get_dims()), strides(desc.get_strides()) {
+    const size_t rank = dims.size();
+    const bool by_rows = strides[rank - 1] == 1;
+    transposed = by_rows ? 'N' : 'T';
+    leading = by_rows ? std::max(strides[rank - 2], dims[rank - 1]) : std::max(strides[rank - 1], dims[rank - 2]);
+  }
+
+  int64_t row_stride() const { return strides[strides.size() - 2]; }
+
+  // The offset of matrix `index` in a stack with the leading extents `stack`; each matrix of a smaller stack serves
+  // several heads.
+  int64_t offset(const Dims& stack, int64_t index) const {
+    int64_t result = 0;
+    for (int axis = static_cast<int>(stack.size()) - 3; axis >= 0; --axis) {
+      result += index % stack[axis] * dims[axis] / stack[axis] * strides[axis];
+      index /= stack[axis];
+    }
+    return result;
+  }
+};
+
 constexpr int64_t kScoreBytes = 256 << 10;  // of a block of scores: an eighth to a quarter of the second-level cache
 constexpr int64_t kLeastRows = 16;
 
@@ -115,7 +143,7 @@ inline void attend(Builder& builder, const NodeRow& node, std::vector<Argument> 
 // inputs: queries, keys as (depth, columns), values, optionally a mask.
 inline void attention(Builder& builder, const NodeRow& node) {
   const DataType type = builder.type(node.output);
-  if (type == kFloat && has_few_queries(builder, node)) return attention_of_rows(builder, node, 1);
+  if (type == kFloat && has_few_queries(builder.all_dims(), node)) return attention_of_rows(builder, node, 1);
   std::vector<Argument> arguments;
   for (int index = 0; index < 3; ++index) {
     const Desc desc = matrix_layout(builder, node.inputs[index], kFloat);
@@ -143,7 +171,7 @@ inline Argument side_by_side(Builder& builder, int first, int second, int axis) 
 
 // inputs: queries, two parts of the keys, two of the values, optionally a mask.
 inline void parted_attention(Builder& builder, const NodeRow& node) {
-  if (has_few_queries(builder, node)) return attention_of_rows(builder, node, 2);
+  if (has_few_queries(builder.all_dims(), node)) return attention_of_rows(builder, node, 2);
   const Desc queries = matrix_layout(builder, node.inputs[0], kFloat);
   std::vector<Argument> arguments = {{DNNL_ARG_SRC, queries, builder.fetch(node.inputs[0], queries)},
                                      side_by_side(builder, node.inputs[1], node.inputs[2], 2),

@@ -2,154 +2,45 @@
 // so this kernel reads the keys of heads that share them once, and divides them among threads. Keys and values may have
 // two parts, past and new ones, which are read in place.
 //
-// A thread processes a chunk of the keys: a few rows of one head, then the same rows of the next head. Where the heads of
-// a token are adjacent in memory, processing one head after the other would read short runs with large strides.
+// A thread processes its share of the keys in chunks, whose scores stay in its cache: a few rows of one head, then the
+// same rows of the next head. Where the heads of a token are adjacent in memory, processing one head after the other
+// would read short runs with large strides. Weighted values are summed relative to the largest score so far, as in
+// Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018), so that no memory grows with the keys.
 
 namespace annotated_region_dnnl {
-namespace {
 
-using Four = float __attribute__((vector_size(16)));
-using Order = int32_t __attribute__((vector_size(16)));
+// The extents and strides of an operand with the axes batch, head, and two more; `view` says what they are in a call if a
+// plan leaves an extent open.
+struct Heads {
+  std::array<int64_t, 4> dims{1, 1, 1, 1};
+  std::array<int64_t, 4> strides{0, 0, 0, 0};
+  OpenView view;
 
-inline __attribute__((always_inline)) Wide wide_at(const float* from) {
-  Wide numbers;
-  std::memcpy(&numbers, from, sizeof numbers);
-  return numbers;
-}
+  int64_t offset(int64_t batch, int64_t head) const { return batch * strides[0] + head * strides[1]; }
 
-// The sum of a register modulo four lanes, in operations that every machine has.
-inline __attribute__((always_inline)) Four quarter_sums(Wide numbers) {
-  Four parts[4];
-  std::memcpy(parts, &numbers, sizeof numbers);
-  return (parts[0] + parts[1]) + (parts[2] + parts[3]);
-}
-
-// The sums of four registers, each as one lane.
-inline __attribute__((always_inline)) Four totals(Four first, Four second, Four third, Four fourth) {
-  const Four left = __builtin_shuffle(first, second, Order{0, 4, 1, 5}) + __builtin_shuffle(first, second, Order{2, 6, 3, 7});
-  const Four right = __builtin_shuffle(third, fourth, Order{0, 4, 1, 5}) + __builtin_shuffle(third, fourth, Order{2, 6, 3, 7});
-  return __builtin_shuffle(left, right, Order{0, 1, 4, 5}) + __builtin_shuffle(left, right, Order{2, 3, 6, 7});
-}
-
-constexpr int64_t kRowsOfHead = 16;  // the keys or values of a head that are processed before those of the next head
-
-// The prefetch distance in rows. Prefetches go to the second-level cache, where more of them can be outstanding.
-constexpr int64_t kRowsAhead = 3 * kRowsOfHead;
-
-inline __attribute__((always_inline)) void prefetch_row(const float* row, int64_t size) {
-  constexpr int64_t kLine = 16, kSecondLevel = 2;
-  for (int64_t item = 0; item < size; item += kLine) __builtin_prefetch(row + item, 0, kSecondLevel);
-}
-
-// The products of lines with keys, `stride` apart; four lines at a time share a loaded key and a horizontal sum.
-ANNOTATED_REGION_CLONES void multiply_keys(const float* lines, int64_t count, int64_t depth, const float* keys,
-                                           int64_t stride, int64_t size, float* scores, int64_t leading) {
-  const int64_t whole = depth / kWide * kWide;
-  for (; count >= 4; count -= 4, lines += 4 * depth, scores += 4 * leading) {
-    const float* key = keys;
-    for (int64_t index = 0; index < size; ++index, key += stride) {
-      prefetch_row(key + kRowsAhead * stride, depth);
-      Wide first{}, second{}, third{}, fourth{};
-      for (int64_t item = 0; item < whole; item += kWide) {
-        const Wide numbers = wide_at(key + item);
-        first += wide_at(lines + item) * numbers;
-        second += wide_at(lines + depth + item) * numbers;
-        third += wide_at(lines + 2 * depth + item) * numbers;
-        fourth += wide_at(lines + 3 * depth + item) * numbers;
+  // The same in a call.
+  void settle(const int64_t* expressions) {
+    int64_t stride = 1;
+    for (int axis = view.extents.size - 1; axis >= 0; --axis) {
+      const int64_t extent = number_of(view.extents[axis], expressions);
+      for (int place = 0; place < view.axes.size; ++place) {
+        if (view.axes[place] != axis) continue;
+        dims[place] = extent;
+        strides[place] = extent == 1 ? 0 : stride;
       }
-      const Four sums = totals(quarter_sums(first), quarter_sums(second), quarter_sums(third), quarter_sums(fourth));
-      for (int64_t line = 0; line < 4; ++line) {
-        float sum = sums[line];
-        for (int64_t item = whole; item < depth; ++item) sum += lines[line * depth + item] * key[item];
-        scores[line * leading + index] = sum;
-      }
+      stride *= std::max<int64_t>(extent, 1);
     }
-  }
-  for (; count > 0; --count, lines += depth, scores += leading) {
-    for (int64_t index = 0; index < size; ++index) {
-      float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-      for (int64_t item = 0; item < depth; ++item) sum += lines[item] * keys[index * stride + item];
-      scores[index] = sum;
-    }
-  }
-}
-
-// Adds the weighted values of the columns from `first` on, which are less than a register.
-inline __attribute__((always_inline)) void add_columns(const float* weights, const float* values, int64_t stride,
-                                                       int64_t size, float* to, int64_t first, int64_t width) {
-  for (int64_t column = first; column < width; ++column) {
-    for (int64_t key = 0; key < size; ++key) to[column] += weights[key] * values[key * stride + column];
-  }
-}
-
-inline __attribute__((always_inline)) void add_wide(float* to, Wide numbers) {
-  numbers += wide_at(to);
-  std::memcpy(to, &numbers, sizeof numbers);
-}
-
-// Adds values, `stride` apart, times the weights of lines, to their sums; four lines at a time, each in a register.
-ANNOTATED_REGION_CLONES void add_values(const float* weights, int64_t leading, int64_t lines, const float* values,
-                                        int64_t stride, int64_t size, float* to, int64_t width) {
-  const int64_t whole = width / kWide * kWide;
-  for (; lines >= 4; lines -= 4, weights += 4 * leading, to += 4 * width) {
-    for (int64_t column = 0; column < whole; column += kWide) {
-      Wide first{}, second{}, third{}, fourth{};
-      const float* next = values + column;
-      for (int64_t key = 0; key < size; ++key, next += stride) {
-        if (column == 0) prefetch_row(next + kRowsAhead * stride, width);
-        const Wide value = wide_at(next);
-        first += weights[key] * value;
-        second += weights[leading + key] * value;
-        third += weights[2 * leading + key] * value;
-        fourth += weights[3 * leading + key] * value;
-      }
-      add_wide(to + column, first), add_wide(to + width + column, second);
-      add_wide(to + 2 * width + column, third), add_wide(to + 3 * width + column, fourth);
-    }
-    for (int64_t line = 0; line < 4; ++line) {
-      add_columns(weights + line * leading, values, stride, size, to + line * width, whole, width);
-    }
-  }
-  for (; lines > 0; --lines, weights += leading, to += width) {
-    for (int64_t column = 0; column < whole; column += kWide) {
-      Wide sum{};
-      for (int64_t key = 0; key < size; ++key) sum += weights[key] * wide_at(values + key * stride + column);
-      add_wide(to + column, sum);
-    }
-    add_columns(weights, values, stride, size, to, whole, width);
-  }
-}
-
-}  // namespace
-
-// The matrices in the last two axes of a tensor; one of these axes is contiguous.
-struct Matrices {
-  Dims dims;
-  Dims strides;
-  char transposed;  // 'T' if columns are contiguous
-  int64_t leading;
-
-  explicit Matrices(const Desc& desc) : dims(desc.get_dims()), strides(desc.get_strides()) {
-    const size_t rank = dims.size();
-    const bool by_rows = strides[rank - 1] == 1;
-    transposed = by_rows ? 'N' : 'T';
-    leading = by_rows ? std::max(strides[rank - 2], dims[rank - 1]) : std::max(strides[rank - 1], dims[rank - 2]);
-  }
-
-  int64_t row_stride() const { return strides[strides.size() - 2]; }
-
-  // The offset of matrix `index` in a stack with the leading extents `stack`; each matrix of a smaller stack serves
-  // several heads.
-  int64_t offset(const Dims& stack, int64_t index) const {
-    int64_t result = 0;
-    for (int axis = static_cast<int>(stack.size()) - 3; axis >= 0; --axis) {
-      result += index % stack[axis] * dims[axis] / stack[axis] * strides[axis];
-      index /= stack[axis];
-    }
-    return result;
   }
 };
+
+inline Heads heads_of(const Dims& dims, const Dims& strides) {
+  Heads heads;
+  std::copy(dims.begin(), dims.end(), heads.dims.begin());
+  std::copy(strides.begin(), strides.end(), heads.strides.begin());
+  return heads;
+}
+
+inline Heads heads_of(const Desc& desc) { return heads_of(desc.get_dims(), desc.get_strides()); }
 
 // The memory order of the result: the heads of one position are adjacent, as the following projection requires.
 inline Desc heads_side_by_side(const Dims& dims, DataType type) {
@@ -157,96 +48,118 @@ inline Desc heads_side_by_side(const Dims& dims, DataType type) {
   return strided(dims, type, {dims[1] * dims[2] * dims[3], dims[3], dims[1] * dims[3], 1});
 }
 
-constexpr int64_t kMostQueries = 8;  // of a head; with more, oneDNN is used
-constexpr int64_t kMostKeysOfChunk = 256, kLeastKeysOfChunk = 32;
-
-// The size of a chunk, which one thread processes; all threads get the same number of chunks.
-inline int64_t keys_of_chunk(int64_t columns, int64_t threads) {
-  const int64_t most = kMostKeysOfChunk * threads, rounds = std::max<int64_t>(1, (columns + most - 1) / most);
-  return std::max(kLeastKeysOfChunk, (columns + rounds * threads - 1) / (rounds * threads));
-}
+constexpr int64_t kKeysOfChunk = 256, kLeastKeysOfShare = 32;
+constexpr size_t kMostParts = 2;
 
 struct AttentionOfRows {
-  std::vector<Matrices> keys, values;  // of each part; keys: (depth, columns)
-  Matrices queries, result;
-  AttentionRow given;
-  Dims mask_dims, mask_strides;
-  int64_t threads;
+  std::array<Heads, kMostParts> keys, values;  // of each part; keys: (depth, columns)
+  size_t parts = 0;
+  Heads queries, result, mask;
+  bool has_mask = false;
+  AttentionRow given{};
+  int64_t threads = 1;
+
+  bool is_open() const { return keys[0].view.axes.size > 0; }
+
+  // Takes the extents of a call.
+  void settle(const int64_t* expressions) {
+    for (Heads* heads : {&keys[0], &values[0], &mask}) heads->settle(expressions);
+  }
 
   int64_t part_size(size_t part) const { return values[part].dims[2]; }
   int64_t columns() const {
     int64_t count = 0;
-    for (size_t part = 0; part < values.size(); ++part) count += part_size(part);
+    for (size_t part = 0; part < parts; ++part) count += part_size(part);
     return count;
   }
   int64_t rows() const { return queries.dims[2]; }
   int64_t depth() const { return queries.dims[3]; }
   int64_t width() const { return result.dims[3]; }
-  int64_t sharing() const { return queries.dims[1] / keys[0].dims[1]; }  // the number of heads that share keys
-  int64_t lines() const { return sharing() * rows(); }                  // the number of queries for the same keys
-  int64_t batches() const { return keys[0].dims[0]; }
-  int64_t pairs() const { return keys[0].dims[1]; }  // the number of heads of keys
-  int64_t stacks() const { return batches() * pairs(); }
-  int64_t chunk_size() const { return keys_of_chunk(columns(), threads); }
-  int64_t chunks() const { return (columns() + chunk_size() - 1) / chunk_size(); }
+  int64_t batches() const { return queries.dims[0]; }
+  int64_t pairs() const { return keys[parts - 1].dims[1]; }             // the number of heads of keys
+  int64_t sharing() const { return queries.dims[1] / pairs(); }  // the number of heads that share keys
+  int64_t lines() const { return sharing() * rows(); }           // the number of queries for the same keys
+  int64_t all_lines() const { return pairs() * lines(); }
 
-  // The partial result of a chunk for each line, in floats: largest score, sum of the weights, weighted values.
-  int64_t left() const { return width() + 2; }
-  int64_t left_of_all() const { return stacks() * chunks() * lines() * left(); }
-  int64_t floats_of_thread() const { return pairs() * lines() * (depth() + chunk_size() + width()); }
+  int64_t shares() const { return std::min(threads, (columns() + kLeastKeysOfShare - 1) / kLeastKeysOfShare); }
+  int64_t share_size() const { return (columns() + shares() - 1) / shares(); }
 
-  // Stores the partial results of a chunk at `to`, those of successive heads `step` floats apart.
-  void run_chunk(const std::vector<char*>& pointers, int64_t batch, int64_t chunk, float* memory, float* to,
-                 int64_t step) const {
-    const int64_t size = std::min(chunk_size(), columns() - chunk * chunk_size()), first = chunk * chunk_size();
-    const int64_t all = pairs() * lines(), leading = chunk_size();
-    float* const scores = memory + all * depth();
-    float* const sums = scores + all * leading;
-    copy_queries(floats(pointers[0]), batch * pairs() * sharing(), memory);
-    const auto multiply = [&](int64_t pair, const float* from, int64_t stride, int64_t count, int64_t at) {
-      multiply_keys(memory + pair * lines() * depth(), lines(), depth(), from, stride, count,
-                    scores + pair * lines() * leading + at, leading);
-    };
-    each_run(pointers, keys, 1, 3, batch, first, size, multiply);
-    for (int64_t line = 0; line < all; ++line) {
-      float* const left = to + line / lines() * step + line % lines() * this->left();
-      left[0] = weigh(pointers, (batch * pairs() + line / lines()) * sharing(), line % lines(), first, size,
-                      scores + line * leading, left + 1);
-    }
-    std::fill(sums, sums + all * width(), 0.0f);
-    const auto add = [&](int64_t pair, const float* from, int64_t stride, int64_t count, int64_t at) {
-      add_values(scores + pair * lines() * leading + at, leading, lines(), from, stride, count,
-                 sums + pair * lines() * width(), width());
-    };
-    each_run(pointers, values, 1 + keys.size(), 2, batch, first, size, add);
-    for (int64_t line = 0; line < all; ++line) {
-      float* const left = to + line / lines() * step + line % lines() * this->left();
-      std::copy(sums + line * width(), sums + (line + 1) * width(), left + 2);
+  // The result of a share, in floats: for each line its weighted values; the largest scores; the sums of weights.
+  int64_t left() const { return all_lines() * (width() + 2); }
+  int64_t floats_of_thread() const { return all_lines() * (depth() + kKeysOfChunk); }
+  int64_t scratch() const { return batches() * threads * left() + threads * floats_of_thread(); }
+
+  // Stores the result of a share of the keys at `to`.
+  void run_share(const std::vector<char*>& pointers, int64_t batch, int64_t share, float* memory, float* to) const {
+    const int64_t end = std::min(columns(), (share + 1) * share_size());
+    float* const largest = to + all_lines() * width();
+    std::fill(to, largest, 0.0f);
+    std::fill(largest, largest + all_lines(), -INFINITY);
+    std::fill(largest + all_lines(), to + left(), 0.0f);
+    copy_queries(floats(pointers[0]), batch, memory);
+    for (int64_t first = share * share_size(); first < end; first += kKeysOfChunk) {
+      add_chunk(pointers, batch, first, std::min(kKeysOfChunk, end - first), memory, to);
     }
   }
 
-  // Combines the partial results of the chunks of a line.
-  void join(const float* from, int64_t stack, int64_t line, char* whole) const {
-    const int64_t step = lines() * left(), row = line % rows();
+  // Combines the results of all shares, those of a batch at `from`.
+  void join(const float* from, int64_t batch, char* whole) const {
+    for (int64_t line = 0; line < all_lines(); ++line) {
+      const int64_t head = line / rows(), row = line % rows();
+      join_line(from, line, floats(whole) + result.offset(batch, head) + row * result.strides[2]);
+    }
+  }
+
+ private:
+  // What a sum relative to one largest score is multiplied by to be relative to another one; both may be -infinity.
+  static float factor(float from, float to) { return from == to ? 1.0f : exponential(from - to); }
+
+  void join_line(const float* from, int64_t line, float* to) const {
+    const auto largest_of = [&](int64_t share) { return from[share * left() + all_lines() * width() + line]; };
+    const auto sum_of = [&](int64_t share) { return from[share * left() + all_lines() * (width() + 1) + line]; };
     float largest = -INFINITY, sum = 0.0f;
-    for (int64_t chunk = 0; chunk < chunks(); ++chunk) largest = std::max(largest, from[chunk * step]);
-    float* const to = floats(whole) + result.offset(queries.dims, stack * sharing() + line / rows()) + row * result.row_stride();
+    for (int64_t share = 0; share < shares(); ++share) largest = std::max(largest, largest_of(share));
     std::fill(to, to + width(), 0.0f);
-    for (int64_t chunk = 0; chunk < chunks(); ++chunk, from += step) {
-      const float share = exponential(from[0] - largest);
-      sum += share * from[1];
-      for (int64_t column = 0; column < width(); ++column) to[column] += share * from[2 + column];
+    for (int64_t share = 0; share < shares(); ++share) {
+      const float weight = factor(largest_of(share), largest);
+      const float* const values = from + share * left() + line * width();
+      sum += weight * sum_of(share);
+      for (int64_t column = 0; column < width(); ++column) to[column] += weight * values[column];
     }
     for (int64_t column = 0; column < width(); ++column) to[column] /= sum;
   }
 
- private:
+  // Adds some keys, of which the scores fit into the cache, to the result of a share.
+  void add_chunk(const std::vector<char*>& pointers, int64_t batch, int64_t first, int64_t size, float* memory,
+                 float* to) const {
+    float* const scores = memory + all_lines() * depth();
+    const auto multiply = [&](int64_t pair, const float* from, int64_t stride, int64_t count, int64_t at) {
+      multiply_keys(memory + pair * lines() * depth(), lines(), depth(), from, stride, count,
+                    scores + pair * lines() * kKeysOfChunk + at, kKeysOfChunk);
+    };
+    each_run(pointers, keys, 1, 3, batch, first, size, multiply);
+    float* const largest = to + all_lines() * width();
+    for (int64_t line = 0; line < all_lines(); ++line) {
+      const float before = largest[line];
+      float& sum = largest[all_lines() + line];
+      const float more = weigh(pointers, batch, line, first, size, scores + line * kKeysOfChunk, largest[line]);
+      const float kept = factor(before, largest[line]);
+      sum = kept * sum + more;
+      for (int64_t column = 0; kept != 1.0f && column < width(); ++column) to[line * width() + column] *= kept;
+    }
+    const auto add = [&](int64_t pair, const float* from, int64_t stride, int64_t count, int64_t at) {
+      add_values(scores + pair * lines() * kKeysOfChunk + at, kKeysOfChunk, lines(), from, stride, count,
+                 to + pair * lines() * width(), width());
+    };
+    each_run(pointers, values, 1 + parts, 2, batch, first, size, add);
+  }
+
   // Calls `action` for the intersection of some columns with each part of the keys: the part, its first key, the number
   // of keys, and the first of the columns.
   template <typename Action>
   void each_part(int64_t first, int64_t size, Action action) const {
     int64_t before = 0;
-    for (size_t part = 0; part < keys.size(); before += part_size(part), ++part) {
+    for (size_t part = 0; part < parts; before += part_size(part), ++part) {
       const int64_t begin = std::max(first, before), end = std::min(first + size, before + part_size(part));
       if (begin < end) action(part, begin - before, end - begin, begin - first);
     }
@@ -256,48 +169,41 @@ struct AttentionOfRows {
   // of rows, and the index of the first within the chunk. `tensors` are the operands from `pointer` on, whose rows lie
   // along `axis`.
   template <typename Action>
-  void each_run(const std::vector<char*>& pointers, const std::vector<Matrices>& tensors, size_t pointer, int axis,
-                int64_t batch, int64_t first, int64_t size, Action action) const {
+  void each_run(const std::vector<char*>& pointers, const std::array<Heads, kMostParts>& tensors, size_t pointer,
+                int axis, int64_t batch, int64_t first, int64_t size, Action action) const {
     each_part(first, size, [&](size_t part, int64_t begin, int64_t count, int64_t at) {
       const float* const data = floats(pointers[pointer + part]);
       const int64_t stride = tensors[part].strides[axis];
       for (int64_t done = 0; done < count; done += kRowsOfHead) {
         for (int64_t pair = 0; pair < pairs(); ++pair) {
-          const int64_t head = (batch * pairs() + pair) * sharing();
-          action(pair, data + tensors[part].offset(queries.dims, head) + (begin + done) * stride, stride,
+          action(pair, data + tensors[part].offset(batch, pair) + (begin + done) * stride, stride,
                  std::min(kRowsOfHead, count - done), at + done);
         }
       }
     });
   }
 
-  void copy_queries(const float* from, int64_t head, float* to) const {
-    for (int64_t line = 0; line < pairs() * lines(); ++line, to += depth()) {
-      const float* const row = from + queries.offset(queries.dims, head + line / rows()) + line % rows() * queries.row_stride();
+  void copy_queries(const float* from, int64_t batch, float* to) const {
+    for (int64_t line = 0; line < all_lines(); ++line, to += depth()) {
+      const float* const row = from + queries.offset(batch, line / rows()) + line % rows() * queries.strides[2];
       std::copy(row, row + depth(), to);
     }
   }
 
-  // Computes the weights of the scores of a chunk relative to the largest score, which is returned, and stores their
-  // sum. A fully masked chunk has weights of zero, unless it is the only one.
-  float weigh(const std::vector<char*>& pointers, int64_t head, int64_t line, int64_t first, int64_t size, float* scores,
-              float* sum) const {
-    const float* const mask = mask_dims.empty() ? nullptr : mask_of(floats(pointers[1 + 2 * keys.size()]), head, line);
-    const int64_t step = mask_dims.empty() ? 0 : mask_strides[3];
-    const float* const hidden = mask == nullptr ? nullptr : mask + first * step;
-    const float largest = masked_scores(scores, scores, size, given.scale, given.mask, hidden, step, given.fill);
-    if (chunks() > 1 && shows_nothing(scores, size, largest)) {
-      std::fill(scores, scores + size, 0.0f);
-      *sum = 0.0f;
-    } else {
-      *sum = powers(scores, size, largest);
+  // Computes the weights of the scores of a chunk relative to the largest score so far, which is updated; returns their
+  // sum. A fully masked chunk has weights of zero.
+  float weigh(const std::vector<char*>& pointers, int64_t batch, int64_t line, int64_t first, int64_t size,
+              float* scores, float& largest) const {
+    const float* hidden = nullptr;
+    if (has_mask) {
+      const float* const data = floats(pointers[1 + 2 * parts]) + mask.offset(batch, line / rows());
+      hidden = data + line % rows() * mask.strides[2] + first * mask.strides[3];
     }
-    return largest;
-  }
-
-  const float* mask_of(const float* mask, int64_t head, int64_t line) const {
-    const int64_t whole = head + line / rows(), heads = queries.dims[1];
-    return mask + whole / heads * mask_strides[0] + whole % heads * mask_strides[1] + line % rows() * mask_strides[2];
+    const float found = masked_scores(scores, scores, size, given.scale, given.mask, hidden, mask.strides[3], given.fill);
+    largest = std::max(largest, found);
+    if (!shows_nothing(scores, size, found)) return powers(scores, size, largest);
+    std::fill(scores, scores + size, 0.0f);
+    return 0.0f;
   }
 };
 
@@ -310,64 +216,83 @@ inline Desc rows_along(Builder& builder, int tensor, int axis) {
   return strided(dims, kFloat, {dims[1] * dims[2] * dims[3], dims[2] * dims[3], 1, dims[2]});
 }
 
-inline bool has_few_queries(Builder& builder, const NodeRow& node) {
-  const auto& given = parameters_of<AttentionRow>(node);
-  const Dims& dims = builder.dims(node.inputs[0]);
-  if (dims.size() != 4 || dims[2] > kMostQueries || given.causal != Causal::none || given.guarded) return false;
-  const Dims &keys = builder.dims(node.inputs[1]), &values = builder.dims(node.inputs[node.kind == Kind::attention ? 2 : 3]);
-  return keys[0] == dims[0] && values[0] == dims[0] && keys[1] == values[1];  // one batch may serve all, or other heads
+// An operand that attention of a few queries reads, as an argument of its step.
+struct Operand {
+  Heads heads;
+  Argument argument;
+};
+
+inline Operand operand(Builder& builder, int tensor, const Desc& desc) {
+  return {heads_of(desc), {DNNL_ARG_MULTIPLE_SRC, desc, builder.fetch(tensor, desc)}};
+}
+
+inline Operand open_operand(Builder& builder, const OpenViewRow& row) {
+  Heads heads;
+  heads.view = {builder.graph().tensors[row.input].extents, row.axes};
+  const Value& input = builder.value(row.input);
+  return {heads, {DNNL_ARG_MULTIPLE_SRC, input.desc, input.place}};
+}
+
+// An operand whose rows lie along `axis`.
+inline Operand operand_along(Builder& builder, int tensor, int axis) {
+  const OpenViewRow* const view = builder.open_view(tensor);
+  return view != nullptr ? open_operand(builder, *view) : operand(builder, tensor, rows_along(builder, tensor, axis));
+}
+
+inline Operand mask_operand(Builder& builder, int tensor) {
+  const OpenViewRow* const view = builder.open_view(tensor);
+  if (view != nullptr) return open_operand(builder, *view);
+  const Dims& dims = builder.dims(tensor);
+  Operand mask = operand(builder, tensor, plain(dims, kFloat));
+  mask.heads = heads_of(dims, repeating_strides(dims));
+  return mask;
+}
+
+// The arguments: queries, parts of the keys, parts of the values, a mask if there is one, the result, the extents of the
+// call if some are open, scratch memory.
+inline Kernel kernel_of(const AttentionOfRows& planned, size_t result) {
+  return [planned, result](const std::vector<char*>& pointers) {
+    AttentionOfRows work = planned;
+    if (work.is_open()) work.settle(reinterpret_cast<const int64_t*>(pointers[result + 1]));
+    float* const left = floats(pointers.back());
+    float* const memory = left + work.batches() * work.threads * work.left();
+    const int64_t shares = work.shares(), step = shares * work.left();
+#pragma omp parallel for
+    for (int64_t item = 0; item < work.batches() * shares; ++item) {
+      const int64_t batch = item / shares, share = item % shares;
+      work.run_share(pointers, batch, share, memory + omp_get_thread_num() * work.floats_of_thread(),
+                     left + batch * step + share * work.left());
+    }
+    for (int64_t batch = 0; batch < work.batches(); ++batch) work.join(left + batch * step, batch, pointers[result]);
+  };
 }
 
 // inputs: queries, `parts` parts of the keys, as many of the values, optionally a mask.
 inline void attention_of_rows(Builder& builder, const NodeRow& node, int parts) {
   std::vector<Argument> arguments;
-  std::vector<Matrices> matrices;
-  const auto add = [&](int index, int axis) {
-    const Desc desc = rows_along(builder, node.inputs[index], axis);
-    arguments.push_back({DNNL_ARG_MULTIPLE_SRC + index, desc, builder.fetch(node.inputs[index], desc)});
-    matrices.emplace_back(desc);
+  const auto add = [&](const Operand& operand) {
+    arguments.push_back(operand.argument);
+    return operand.heads;
   };
-  add(0, 3);
-  for (int part = 0; part < parts; ++part) add(1 + part, 2);
-  for (int part = 0; part < parts; ++part) add(1 + parts + part, 3);
-  Dims mask_dims, mask_strides;
-  if (node.inputs.size > 1 + 2 * parts) {
-    const int tensor = node.inputs[1 + 2 * parts];
-    mask_dims = builder.dims(tensor);
-    mask_strides = repeating_strides(mask_dims);
-    const Desc mask = plain(mask_dims, kFloat);
-    arguments.push_back({DNNL_ARG_SRC_3, mask, builder.fetch(tensor, mask)});
-  }
   const Desc to = heads_side_by_side(builder.dims(node.output), kFloat);
+  AttentionOfRows work;
+  work.parts = static_cast<size_t>(parts);
+  work.result = heads_of(to);
+  work.given = parameters_of<AttentionRow>(node);
+  work.threads = shares();
+  work.has_mask = node.inputs.size > 1 + 2 * parts;
+  work.queries = add(operand_along(builder, node.inputs[0], 3));
+  for (int part = 0; part < parts; ++part) work.keys[part] = add(operand_along(builder, node.inputs[1 + part], 2));
+  for (int part = 0; part < parts; ++part) {
+    work.values[part] = add(operand_along(builder, node.inputs[1 + parts + part], 3));
+  }
+  if (work.has_mask) work.mask = add(mask_operand(builder, node.inputs[1 + 2 * parts]));
   const Place place = builder.fresh(to);
+  const size_t result = arguments.size();
   arguments.push_back({DNNL_ARG_DST, to, place});
-  const AttentionOfRows work{{matrices.begin() + 1, matrices.begin() + 1 + parts},
-                             {matrices.begin() + 1 + parts, matrices.end()},
-                             matrices[0],
-                             Matrices(to),
-                             parameters_of<AttentionRow>(node),
-                             mask_dims,
-                             mask_strides,
-                             shares()};
-  const size_t whole = arguments.size() - 1;
-  const auto kernel = [work, whole](const std::vector<char*>& pointers) {
-    float* const left = floats(pointers.back());
-    const int64_t chunks = work.chunks(), step = work.lines() * work.left();
-#pragma omp parallel for
-    for (int64_t item = 0; item < work.batches() * chunks; ++item) {
-      const int64_t batch = item / chunks, chunk = item % chunks;
-      float* const memory = left + work.left_of_all() + omp_get_thread_num() * work.floats_of_thread();
-      work.run_chunk(pointers, batch, chunk, memory, left + (batch * work.pairs() * chunks + chunk) * step, chunks * step);
-    }
-    for (int64_t stack = 0; stack < work.stacks(); ++stack) {
-      for (int64_t line = 0; line < work.lines(); ++line) {
-        work.join(left + stack * chunks * step + line * work.left(), stack, line, pointers[whole]);
-      }
-    }
-  };
-  const int64_t numbers = work.left_of_all() + omp_get_max_threads() * work.floats_of_thread();
-  const std::string label = "attention of few rows " + layout_name(to);
-  builder.add_kernel(kernel, std::move(arguments), label, static_cast<size_t>(numbers) * sizeof(float));
+  if (work.is_open()) arguments.push_back(builder.extents_of_call());
+  builder.add_kernel(kernel_of(work, result), std::move(arguments), "attention of few rows " + layout_name(to),
+                     static_cast<size_t>(work.scratch()) * sizeof(float));
   builder.define(node.output, to, place);
 }
 

@@ -13,8 +13,22 @@ class Builder : public Tensors {
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
 
-  // A number of a table; a negative code refers to an expression over extents, as in a `TensorRow`.
-  int64_t number(int64_t code) const { return code < 0 ? expressions_[-1 - code] : code; }
+  int64_t number(int64_t code) const { return number_of(code, expressions_.data()); }
+
+  // The row of a tensor of which steps learn the extents in each call only; null for any other tensor.
+  const OpenViewRow* open_view(int tensor) const {
+    if (!plan_->is_open) return nullptr;
+    const List<OpenViewRow>& views = graph().open_views;
+    const auto* const found = std::find_if(views.begin(), views.end(), [&](auto& view) { return view.tensor == tensor; });
+    return found == views.end() ? nullptr : found;
+  }
+
+  // The values of the expressions over extents in a call, as an argument of a step.
+  Argument extents_of_call() {
+    Buffer buffer;
+    buffer.home = Home::extents;
+    return {DNNL_ARG_SRC_2, annotated_region_dnnl::plain({1}, kLong), {plan_->buffers.add(buffer), 0}};
+  }
 
   // A tensor in its own layout, in a type that kernels compute with.
   Value numbers(int tensor) {
@@ -128,6 +142,7 @@ class Builder : public Tensors {
           Constants& constants, std::shared_ptr<Plan> plan)
       : Tensors(graph, dims, plan->buffers), expressions_(expressions), plan_(std::move(plan)), steps_(*plan_),
         packing_(*this, steps_, plan_->buffers, constants) {
+    plan_->is_open = leaves_open(graph, dims);
     for (int position = 0; position < graph.inputs.size; ++position) {
       Buffer buffer;
       buffer.home = Home::input;

@@ -28,6 +28,10 @@ inline std::shared_ptr<Plan> build_plan(const GraphTable& graph, const std::vect
   Builder builder(graph, dims, expressions, constants);
   for (int index = 0; index < graph.nodes.size; ++index) {
     const NodeRow& node = graph.nodes[index];
+    if (const OpenViewRow* const view = builder.open_view(node.output)) {
+      builder.add(node.output, builder.value(view->input));  // attention finds the axes of the view itself
+      continue;
+    }
     builder.begin(index);
     if (is_empty(dims[node.output])) {
       builder.define_empty();

@@ -2,7 +2,7 @@
 
 namespace annotated_region_dnnl {
 
-enum class Home { arena, constant, input, output };
+enum class Home { arena, constant, input, output, extents };  // extents: those of the call
 
 struct Place {
   int buffer = -1;

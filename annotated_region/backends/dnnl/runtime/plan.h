@@ -60,6 +60,7 @@ struct Plan {
   Buffers buffers;
   size_t arena_bytes = 0;
   size_t scratchpad_bytes = 0;
+  bool is_open = false;  // serves all values of open extents
 
   std::atomic<int64_t> runs{0};
   std::atomic<bool> is_small{false};  // no step is faster with help
@@ -92,11 +93,17 @@ class Instance {
     for (const Step& step : plan.steps) executions_.push_back(bind(step));
   }
 
-  void run(const std::vector<char*>& inputs, const std::vector<char*>& outputs) {
+  // `expressions` are the values of the graph's expressions over extents in this call.
+  void run(const std::vector<char*>& inputs, const std::vector<char*>& outputs,
+           const std::vector<int64_t>& expressions) {
 #ifdef ANNOTATED_REGION_POISON  // in tests: what a call before has left must not help this one
     if (arena_.bytes() > 0) std::memset(arena_.data(), 0xff, arena_.bytes());
 #endif
     for (const External& external : externals_) {
+      if (external.home == Home::extents) {
+        attach(external, reinterpret_cast<char*>(const_cast<int64_t*>(expressions.data())));
+        continue;
+      }
       char* base = (external.home == Home::input ? inputs : outputs)[external.index];
       attach(external, base + external.offset);
     }
@@ -126,7 +133,7 @@ class Instance {
     std::vector<char*> pointers;
   };
 
-  // An argument in a tensor of the caller, whose address differs in every call.
+  // An argument whose address differs in every call: in a tensor of the caller, or the extents.
   struct External {
     Home home;
     int index;

@@ -84,112 +84,16 @@ class Region {
   }
 
  private:
-  using Key = std::vector<int64_t>;  // the symbolic extents, and the number of shares
-
   void run(const TVMFFIAny* arguments, int count) {
-    const int given = graph_.inputs.size + graph_.shapes;  // the first output
-    if (count != given + graph_.outputs.size) {
-      TVM_FFI_THROW(TypeError) << graph_.symbol << ": expected " << given << " inputs and " << graph_.outputs.size
-                               << " outputs, got " << count << " arguments";
-    }
-    std::vector<const DLTensor*> tensors;
-    for (int position = 0; position < count; ++position) {
-      const bool is_shape = position >= graph_.inputs.size && position < given;
-      if (!is_shape) tensors.push_back(tensor_at(arguments, position));
-    }
+    thread_local Frame frame;  // keeps its memory, so that a call allocates none
     const Call in_progress;
-    Key key = bind_variables(tensors, arguments);
-    std::vector<int64_t> expressions(graph_.expressions + 1);
-    graph_.evaluate(key.data(), expressions.data());
-    key.push_back(shares());
-    const std::vector<char*> inputs = pointers(tensors, 0, graph_.inputs, "input", expressions);
-    const std::vector<char*> outputs = pointers(tensors, graph_.inputs.size, graph_.outputs, "output", expressions);
-    if (is_void(tensors)) return;
-    execute(*plan_for(key, expressions), inputs, outputs);
-  }
-
-  // Whether all outputs are empty, as for an empty batch: then there is nothing to compute.
-  bool is_void(const std::vector<const DLTensor*>& tensors) const {
-    return std::all_of(tensors.begin() + graph_.inputs.size, tensors.end(), [](const DLTensor* tensor) {
-      return is_empty(Dims(tensor->shape, tensor->shape + tensor->ndim));
-    });
-  }
-
-  const DLTensor* tensor_at(const TVMFFIAny* arguments, int position) const {
-    const auto view = tvm::ffi::AnyView::CopyFromTVMFFIAny(arguments[position]).try_cast<DLTensor*>();
-    if (!view.has_value()) {
-      TVM_FFI_THROW(TypeError) << graph_.symbol << ": argument " << position << " is not a tensor";
-    }
-    return *view;
-  }
-
-  int64_t number_of_shape(const TVMFFIAny* arguments, const VariableRow& variable) const {
-    const auto view = tvm::ffi::AnyView::CopyFromTVMFFIAny(arguments[variable.input]).try_cast<tvm::ffi::Shape>();
-    if (!view.has_value() || static_cast<int>(view->size()) <= variable.axis) {
-      TVM_FFI_THROW(TypeError) << graph_.symbol << ": argument " << variable.input << " is not a shape of more than "
-                               << variable.axis << " extents";
-    }
-    return (*view)[variable.axis];
-  }
-
-  Key bind_variables(const std::vector<const DLTensor*>& tensors, const TVMFFIAny* arguments) const {
-    Key key;
-    for (const VariableRow& variable : graph_.variables) {
-      if (variable.input >= graph_.inputs.size) {
-        key.push_back(number_of_shape(arguments, variable));
-        continue;
-      }
-      const DLTensor* tensor = tensors[variable.input];
-      if (tensor->ndim <= variable.axis) {
-        TVM_FFI_THROW(ValueError) << graph_.symbol << ": input " << variable.input << " has rank " << tensor->ndim
-                                  << "; expected " << graph_.tensors[graph_.inputs[variable.input]].extents.size;
-      }
-      key.push_back(tensor->shape[variable.axis]);
-    }
-    return key;
+    frame.read(graph_, arguments, count);
+    if (frame.is_void()) return;
+    execute(*plan_for(frame.key, frame.expressions), frame);
   }
 
   Dims extents(int tensor, const std::vector<int64_t>& expressions) const {
-    Dims dims;
-    for (int64_t extent : graph_.tensors[tensor].extents) {
-      dims.push_back(extent < 0 ? expressions[-1 - extent] : extent);
-    }
-    return dims;
-  }
-
-  std::vector<char*> pointers(const std::vector<const DLTensor*>& tensors, int first, const List<int>& expected,
-                              const char* role, const std::vector<int64_t>& expressions) const {
-    std::vector<char*> result;
-    for (int position = 0; position < expected.size; ++position) {
-      const DLTensor* tensor = tensors[first + position];
-      check(tensor, expected[position], extents(expected[position], expressions), role, position);
-      result.push_back(static_cast<char*>(tensor->data) + tensor->byte_offset);
-    }
-    return result;
-  }
-
-  void check(const DLTensor* tensor, int expected, const Dims& dims, const char* role, int position) const {
-    const int rank = static_cast<int>(dims.size());
-    const bool is_number = tensor->ndim == 0 && dims == Dims{1};  // a rank of zero is a rank of one in the graph
-    if (!is_number && (tensor->ndim != rank || !std::equal(dims.begin(), dims.end(), tensor->shape))) {
-      TVM_FFI_THROW(ValueError) << graph_.symbol << ": " << role << " " << position << " has shape "
-                                << text_of(tensor->shape, tensor->ndim) << "; expected "
-                                << text_of(dims);
-    }
-    const TypeRow type = type_row(graph_.tensors[expected].type);
-    if (tensor->dtype.code != type.code || tensor->dtype.bits != type.bits || tensor->dtype.lanes != 1) {
-      TVM_FFI_THROW(TypeError) << graph_.symbol << ": " << role << " " << position << " is not " << type.name;
-    }
-    if (tensor->device.device_type != kDLCPU) {
-      TVM_FFI_THROW(ValueError) << graph_.symbol << ": " << role << " " << position << " is not in CPU memory";
-    }
-    if (is_empty(dims)) return;  // has no element that strides could place
-    const Dims strides = dense_strides(dims);
-    for (int axis = 0; axis < tensor->ndim && tensor->strides != nullptr; ++axis) {
-      if (dims[axis] != 1 && tensor->strides[axis] != strides[axis]) {
-        TVM_FFI_THROW(ValueError) << graph_.symbol << ": " << role << " " << position << " is not contiguous";
-      }
-    }
+    return extents_of(graph_.tensors[tensor], expressions.data());
   }
 
   // Inputs too small for a window or a slice give tensors of a negative extent.
@@ -199,11 +103,21 @@ class Region {
                               << text_of(dims);
   }
 
+  // Whether a plan that was made for `made` serves a call with the extents `key`.
+  bool serves(const Plan& plan, const Key& made, const Key& key) const {
+    for (size_t index = 0; index < key.size(); ++index) {
+      const bool is_extent = index < static_cast<size_t>(graph_.variables.size);
+      const bool may_differ = plan.is_open && is_extent && graph_.variables[static_cast<int>(index)].is_open;
+      if (made[index] != key[index] && !may_differ) return false;
+    }
+    return true;
+  }
+
   std::shared_ptr<Plan> plan_for(const Key& key, const std::vector<int64_t>& expressions) {
     const ForkGate::Passage passage = ForkGate::pass();
     const std::lock_guard<std::mutex> lock(mutex_);
     for (auto known = plans_.begin(); known != plans_.end(); ++known) {
-      if (known->first != key) continue;
+      if (!serves(*known->second, known->first, key)) continue;
       plans_.splice(plans_.begin(), plans_, known);
       return known->second;
     }
@@ -224,7 +138,7 @@ class Region {
   }
 
   // Each concurrent call uses a separate arena.
-  static void execute(Plan& plan, const std::vector<char*>& inputs, const std::vector<char*>& outputs) {
+  static void execute(Plan& plan, const Frame& frame) {
     std::unique_ptr<Instance> instance;
     {
       const ForkGate::Passage passage = ForkGate::pass();
@@ -235,7 +149,7 @@ class Region {
       }
     }
     if (!instance) instance = std::make_unique<Instance>(plan);
-    instance->run(inputs, outputs);
+    instance->run(frame.inputs, frame.outputs, frame.expressions);
     const ForkGate::Passage passage = ForkGate::pass();
     const std::lock_guard<std::mutex> lock(plan.mutex);
     if (plan.idle.size() < kInstancesKept) plan.idle.push_back(std::move(instance));
@@ -252,7 +166,7 @@ class Region {
 // Marked used: the unit with the tables may have been compiled without these definitions.
 #define ANNOTATED_REGION_DEFINE __attribute__((used)) inline
 
-ANNOTATED_REGION_DEFINE void run_once(Plan& plan) { Instance(plan).run({}, {}); }
+ANNOTATED_REGION_DEFINE void run_once(Plan& plan) { Instance(plan).run({}, {}, {}); }
 
 ANNOTATED_REGION_DEFINE RegionHandle::RegionHandle(const GraphTable& graph) : region_(new Region(graph)) {}
 

@@ -60,10 +60,19 @@ const Row& parameters_of(const NodeRow& node) {
   return *static_cast<const Row*>(node.parameters);
 }
 
-// A symbolic extent is bound to one axis of one input, or to one number of a shape, which follow the inputs.
+// A symbolic extent is bound to one axis of one input, or to one number of a shape, which follow the inputs. Calls that
+// differ in open extents alone may share a plan.
 struct VariableRow {
   int input;
   int axis;
+  bool is_open = false;
+};
+
+// A tensor with an open extent: an input, or a view of one. For each axis that of the input; -1 for an extent of one.
+struct OpenViewRow {
+  int tensor;
+  int input;
+  List<int64_t> axes;
 };
 
 // Constants stored in the library itself, consecutively; null if TVM passes them.
@@ -87,6 +96,7 @@ struct GraphTable {
   Precision precision;
   Embedded embedded;
   const GraphTable* in_floats;  // the same without products of int8
+  List<OpenViewRow> open_views = {};
 };
 
 }  // namespace annotated_region_dnnl

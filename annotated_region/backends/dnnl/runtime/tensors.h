@@ -35,6 +35,7 @@ class Tensors {
   const NodeRow& node() const { return graph_.nodes[node_]; }
   const GraphTable& graph() const { return graph_; }
   const Dims& dims(int tensor) const { return dims_[tensor]; }
+  const std::vector<Dims>& all_dims() const { return dims_; }
   const Desc& layout(int tensor) const { return values_[tensor].front().desc; }
 
   // The storage type of a tensor: as produced, or as the current node will produce it.

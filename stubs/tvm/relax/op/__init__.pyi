@@ -6,7 +6,9 @@ Each takes expressions and attributes, which TVM checks when it infers the type 
 from collections.abc import Callable
 
 from ...ir import Call
+from . import builtin as builtin
 from . import image as image
+from . import memory as memory
 from . import nn as nn
 from . import vision as vision
 
