@@ -41,8 +41,8 @@ def volume(shape: Sequence[Dim]) -> int:
     return count
 
 
-MASKS = ("hidden", "visible", "lowered", "lowest")
-"""Kinds of values that only scores may be added to: infinite ones, and such as float32 has nothing beside."""
+MASKS = ("hidden", "visible", "lowered", "lowest", "infinite", "undefined", "sunk", "zeros")
+"""Kinds of values that only some ops may read: infinite ones, and such as float32 has nothing beside."""
 
 
 def _is_ordinary(node: Node) -> bool:
@@ -63,6 +63,8 @@ class Bench:
         Values that are above zero and not close to it.
     symbol
         The symbolic extent of the graph, if it has one.
+    special
+        Values that no idiom but their own may read.
     """
 
     rng: np.random.Generator
@@ -70,7 +72,7 @@ class Bench:
     nodes: list[Node] = field(default_factory=list)
     positive: set[int] = field(default_factory=set)
     whole: bool = False
-    first: list[int] = field(default_factory=list)
+    special: set[int] = field(default_factory=set)
 
     # --- choices
 
@@ -142,6 +144,10 @@ class Bench:
         """A function of one tensor, of its shape."""
         return self.add(op, (operand,), attrs, self.shape_of(operand), self.nodes[operand].dtype)
 
+    def unary_of(self, op: str, operand: int, dtype: str) -> int:
+        """A function of one tensor, of its shape, whose result is of another type."""
+        return self.add(op, (operand,), {}, self.shape_of(operand), dtype)
+
     def unary_with(self, op: str, operand: int, others: Sequence[int], **attrs: Any) -> int:
         """A function of one tensor and parameters, of the tensor's shape."""
         return self.add(op, (operand, *others), attrs, self.shape_of(operand))
@@ -179,6 +185,7 @@ class Bench:
             number
             for number, node in enumerate(self.nodes)
             if node.dtype == dtype and node.op not in TUPLES and _is_ordinary(node) and fits(node)
+            if number not in self.special
         ]
         known = [n for n in known if self.nodes[n].op != "constant"] or known
         if not known:

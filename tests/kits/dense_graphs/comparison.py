@@ -117,4 +117,4 @@ def _close(result: np.ndarray, drawn: Sequence[Value], least: float) -> np.ndarr
         finite = np.abs(wanted[np.isfinite(wanted)])
         largest = finite.max() if finite.size else 0.0
         near = np.abs(result - wanted) <= FACTOR * error + least * largest + 1e-9
-    return np.asarray(near | (result == wanted))
+    return np.asarray(near | (result == wanted) | (np.isnan(result) & np.isnan(wanted)))

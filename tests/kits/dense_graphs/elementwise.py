@@ -11,11 +11,13 @@ import numpy as np
 from kits.dense_graphs.values import (
     UNIT,
     Noise,
+    UnfitValuesError,
     Value,
     decided,
     disturbed,
     moved,
     planes_of,
+    require_numbers,
 )
 
 __all__ = ["ELEMENTWISE", "error_function", "moved_whole"]
@@ -115,6 +117,7 @@ def _chosen(function: Callable[..., Array]) -> Compute:
 
     def compute(_noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
         clean, wide, sharp = planes_of(function, args)
+        require_numbers(clean)
         return Value(clean, wide, sharp, _all_exact(args, clean.shape))
 
     return compute
@@ -135,7 +138,7 @@ def _prelu(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value
 
 def _clip(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     data, low, high = args
-    return _chosen(lambda x: np.asarray(np.clip(x, low, high)))(noise, attrs, [data])
+    return _chosen(lambda x: np.asarray(np.maximum(np.minimum(x, high), low)))(noise, attrs, [data])
 
 
 def _power(noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
@@ -160,6 +163,11 @@ def _decision(function: Callable[..., Array]) -> Compute:
     return lambda _noise, _attrs, args: decided(function, args)
 
 
+def _unequal(_noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    require_numbers(*(value.clean for value in args))
+    return decided(np.not_equal, args)
+
+
 def _where(_noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     condition = args[0].clean
     clean, wide, sharp = planes_of(lambda a, b: np.asarray(np.where(condition, a, b)), args[1:])
@@ -172,14 +180,25 @@ def _astype(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Val
     dtype = str(attrs["dtype"])
     if "float" in dtype:
         return moved(lambda plane: plane, [data]) if data.is_float else _numbers(data)
+    if dtype == "bool":
+        return decided(lambda x: np.asarray(x != 0), [data])
     if data.is_float:
+        _require_range(data.clean, dtype)
         return decided(lambda x: np.trunc(x).astype(dtype), [data])
     clean, wide, sharp = data.planes(lambda plane: plane.astype(dtype))
     return Value(clean, wide, sharp, data.exact)
 
 
+def _require_range(numbers: Array, dtype: str) -> None:
+    """What a type of whole numbers does not hold becomes anything in it."""
+    limits, whole = np.iinfo(dtype), np.trunc(numbers)
+    if not np.all((whole >= float(limits.min)) & (whole < float(limits.max) + 1)):
+        raise UnfitValuesError(f"a number is out of the range of {dtype}")
+
+
 def _numbers(data: Value) -> Value:
-    plane = data.clean.astype("float64")
+    """Whole numbers as float32 holds them."""
+    plane = data.clean.astype("float32").astype("float64")
     return Value(plane, plane, plane, np.ones(plane.shape, bool))
 
 
@@ -203,6 +222,23 @@ def _quantize(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Va
         return np.asarray(np.clip(np.rint(x) + zero.clean, limits.min, limits.max).astype(dtype))
 
     return decided(rounded, [_quotient(noise, data, scale)])
+
+
+def _floor_divide(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    if not args[0].is_float:
+        return moved_whole(np.floor_divide, args)
+    return decided(np.floor, [_quotient(noise, *args)])
+
+
+def _floor_mod(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    """What is left of a number without as many divisors as the rounded quotient says, as TVM defines it."""
+    if not args[0].is_float:
+        return moved_whole(np.mod, args)
+    data, divisor = args
+    count = decided(np.floor, [_quotient(noise, *args)]).clean
+    planes = planes_of(lambda a, b: np.asarray(a - count * b), args)
+    scale = np.abs(data.clean) + np.abs(count * divisor.clean)
+    return disturbed(noise, planes, scale, np.zeros(scale.shape, bool), ROUNDED)
 
 
 def _quotient(noise: Noise, data: Value, scale: Value) -> Value:
@@ -286,7 +322,7 @@ DECISIONS = {
     "isinf": _decision(np.isinf),
     "isfinite": _decision(np.isfinite),
     "equal": _decision(np.equal),
-    "not_equal": _decision(np.not_equal),
+    "not_equal": _unequal,
     "greater": _decision(np.greater),
     "greater_equal": _decision(np.greater_equal),
     "less": _decision(np.less),
@@ -316,8 +352,8 @@ ELEMENTWISE: Mapping[str, Compute] = {
     "ceil": _whole(np.ceil),
     "round": _whole(np.rint),
     "trunc": _whole(np.trunc),
-    "floor_divide": _arithmetic(np.floor_divide),
-    "floor_mod": _arithmetic(np.mod),
+    "floor_divide": _floor_divide,
+    "floor_mod": _floor_mod,
     "mod": _arithmetic(np.fmod),
     "astype": _astype,
     "quantize": _quantize,

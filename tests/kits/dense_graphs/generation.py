@@ -8,12 +8,14 @@ from kits.dense_graphs.attentions import ATTENTIONS
 from kits.dense_graphs.bench import Bench
 from kits.dense_graphs.compositions import COMPOSITIONS
 from kits.dense_graphs.dynamic import DYNAMIC
+from kits.dense_graphs.edges import EDGES
 from kits.dense_graphs.extras import EXTRAS
 from kits.dense_graphs.idioms import IDIOMS, Idiom
 from kits.dense_graphs.quantization import QUANTIZATION
 from kits.dense_graphs.recipe import TUPLES, Recipe
 from kits.dense_graphs.updates import UPDATES
 from kits.dense_graphs.whole import WHOLE
+from kits.dense_graphs.whole_edges import WHOLE_EDGES
 from kits.dense_graphs.windows import WINDOWS
 
 __all__ = ["generated"]
@@ -28,6 +30,10 @@ COMMON: tuple[tuple[float, Idiom], ...] = (
     *DYNAMIC,
     *UPDATES,
 )
+EDGY = 0.3
+"""The part of all graphs in which idioms of edges are drawn among the others."""
+
+EMPTY_CALLS = (({"n": 0}, {"n": 2}), ({"n": 3}, {"n": 0}), ({"n": 1}, {"n": 0}))
 CALLS = (({"n": 1}, {"n": 3}), ({"n": 2}, {"n": 1}), ({"n": 3}, {"n": 2}), ({"n": 1}, {"n": 1}))
 
 
@@ -41,7 +47,8 @@ def generated(seed: int, extras: bool = False) -> Recipe:
     extras
         Whether ops that oneDNN does not have are among them.
     """
-    idioms = (*COMMON, *EXTRAS) if extras else COMMON
+    edgy = bool(np.random.default_rng([seed, 21]).random() < EDGY)
+    idioms = (*COMMON, *(EXTRAS if extras else ()), *((*EDGES, *WHOLE_EDGES) if edgy else ()))
     chances = np.asarray([weight for weight, _ in idioms]) / sum(weight for weight, _ in idioms)
     rng = np.random.default_rng([seed, 20])
     symbolic = rng.random() < 0.22
@@ -58,7 +65,22 @@ def generated(seed: int, extras: bool = False) -> Recipe:
         if end is not None and not bench.nodes[end].is_source:
             ends.append(end)
     calls = bench.one_of(CALLS) if _has_symbol(bench) else ({},)
-    return bench.recipe(_results(bench, ends), calls, seed)
+    results = _results(bench, ends)
+    if edgy:
+        results = _odd_results(bench, results)
+        calls = bench.one_of(EMPTY_CALLS) if calls != ({},) and bench.chance(0.3) else calls
+    return bench.recipe(results, calls, seed)
+
+
+def _odd_results(bench: Bench, results: list[int]) -> list[int]:
+    """One result twice, an input or a constant as it is, an input that nobody reads; now and then."""
+    if bench.chance(0.1):
+        results.append(bench.one_of(results))
+    if bench.chance(0.1):
+        results.append(bench.one_of([n for n, node in enumerate(bench.nodes) if node.is_source]))
+    if bench.chance(0.1):
+        bench.source((bench.extent(), bench.extent()), constant=0.0)
+    return results
 
 
 def _has_symbol(bench: Bench) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from kits.dense_graphs.values import UNIT, Noise, Value, disturbed, moved, source
+from kits.dense_graphs.values import UNIT, Noise, UnfitValuesError, Value, disturbed, moved, source
 
 __all__ = ["MOVEMENT"]
 
@@ -74,6 +74,8 @@ def _slice(_noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Val
 
 def _take(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     index, axis = args[1].clean, attrs["axis"]
+    if index.size and not args[0].clean.shape[axis]:
+        raise UnfitValuesError("nothing is taken from")
     mode = {"fast": "raise"}.get(attrs["mode"], attrs["mode"])
     return moved(lambda plane: np.take(plane, index, axis=axis, mode=mode), args[:1])
 
@@ -91,6 +93,14 @@ def _gather_nd(_noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) ->
 def _index_tensor(_noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     indices = tuple(index.clean for index in args[1])
     return moved(lambda plane: plane[indices], args[:1])
+
+
+def _one_hot(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    """One number at the place of an index, and another elsewhere; everywhere if it is outside."""
+    indices, on, off = args
+    places = np.arange(attrs["depth"]) == indices.clean[..., None]
+    chosen = np.where(places, on, off).astype(attrs["result_dtype"])
+    return source(np.moveaxis(chosen, -1, attrs["axis"]))
 
 
 def _arange(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
@@ -115,6 +125,8 @@ def _pad(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     widths = [int(width) for width in attrs["pad_width"]]
     pairs = list(zip(widths[::2], widths[1::2], strict=True))
     if attrs["pad_mode"] in BORDERS:
+        if not args[0].clean.size:
+            raise UnfitValuesError("nothing has no border")
         return moved(lambda plane: np.pad(plane, pairs, BORDERS[attrs["pad_mode"]]), args[:1])
     value = float(np.float32(attrs["pad_value"]))
 
@@ -207,6 +219,7 @@ MOVEMENT: Mapping[str, Compute] = {
     "gather_nd": _gather_nd,
     "index_tensor": _index_tensor,
     "arange": _arange,
+    "one_hot": _one_hot,
     "full": _filling(lambda shape, value: np.full(shape, value.clean)),
     "zeros": _filling(np.zeros),
     "ones": _filling(np.ones),

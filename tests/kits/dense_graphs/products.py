@@ -10,7 +10,7 @@ import numpy as np
 
 from kits.dense_graphs.elementwise import moved_whole
 from kits.dense_graphs.reductions import softmax
-from kits.dense_graphs.values import UNIT, Noise, Value, disturbed, moved, planes_of
+from kits.dense_graphs.values import UNIT, Noise, UnfitValuesError, Value, disturbed, moved, planes_of
 
 __all__ = ["PRODUCTS"]
 
@@ -50,6 +50,8 @@ def _windows(x: Array, kernel: Sequence[int], attrs: Mapping[str, Any], outside:
             left = (x.shape[2 + axis] + low + high - reach[axis]) % strides[axis]
             pairs[2 + axis] = (low, high + (strides[axis] - left if left else 0))
     x = np.pad(x, pairs, constant_values=outside)
+    if any(extent < part for extent, part in zip(x.shape[2:], reach, strict=True)):
+        raise UnfitValuesError("no window fits")
     views = np.lib.stride_tricks.sliding_window_view(x, reach, axis=tuple(range(2, 2 + rank)))
     steps = tuple(slice(None, None, step) for step in strides)
     inside = tuple(slice(None, None, step) for step in dilation)
@@ -74,13 +76,14 @@ def _conv(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
         x = _first(x, attrs["data_layout"], plain)
         w = _first(w, attrs["kernel_layout"], kernel_plain)
         views = _windows(x, w.shape[2:], attrs, 0.0)
-        batch, _, *rest = views.shape
-        views = views.reshape(batch, groups, -1, *rest)
+        batch, channels, *rest = views.shape
+        views = views.reshape(batch, groups, channels // groups, *rest)
         w = w.reshape(groups, -1, *w.shape[1:])
         letters = "xyz"[:rank]
         window = "ijk"[:rank]
         result = np.einsum(f"ngc{letters}{window},goc{window}->ngo{letters}", views, w)
-        return _first(result.reshape(batch, -1, *result.shape[3:]), plain, out_layout)
+        filters = result.shape[1] * result.shape[2]
+        return _first(result.reshape(batch, filters, *result.shape[3:]), plain, out_layout)
 
     return _contracted(noise, conv, args)
 
@@ -181,6 +184,8 @@ def _attention(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> V
     """Of (batch, row, head, depth); a mask hides columns from rows."""
     queries, keys = args[0].clean, args[1].clean
     rows, columns, depth = queries.shape[1], keys.shape[1], queries.shape[3]
+    if not keys.size:
+        raise UnfitValuesError("no key is there")
     given = attrs["scale"]
     factor = depth**-0.5 if given is None else float(given)
     seen = np.ones((rows, columns), bool)
@@ -201,8 +206,9 @@ def _attention(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> V
         error = np.where(np.abs(bias) < ABSORBING, bias, 0.0) * 2 * UNIT * noise.parts(bias.shape)
         wide = attend(*(value.wide for value in args[:3]), bias + error)
     groups = queries.shape[2] // keys.shape[2]
-    sizes = np.einsum("brhd,bchd->bhrc", np.abs(queries), np.repeat(np.abs(keys), groups, 2)).max() * factor
-    scale = np.full(clean.shape, (1 + sizes) * np.abs(args[2].clean).max())
+    products = np.einsum("brhd,bchd->bhrc", np.abs(queries), np.repeat(np.abs(keys), groups, 2))
+    largest = products.max(initial=0) * factor
+    scale = np.full(clean.shape, (1 + largest) * np.abs(args[2].clean).max(initial=0))
     return disturbed(noise, (clean, wide, sharp), scale, np.zeros(scale.shape, bool), APPROXIMATE)
 
 

@@ -7,7 +7,7 @@ from kits.dense_graphs.idioms import Idiom
 from kits.dense_graphs.recipe import Dim
 from kits.dense_graphs.views import viewed
 
-__all__ = ["QUANTIZATION", "dequantized", "round_trip"]
+__all__ = ["QUANTIZATION", "dequantized", "parameters", "round_trip"]
 
 
 def quantized(bench: Bench) -> int | None:
@@ -37,7 +37,7 @@ def round_trip(bench: Bench, value: int) -> int:
     """To int8 or uint8 and back."""
     dtype = bench.one_of(("int8", "uint8"))
     shape = bench.shape_of(value)
-    attrs = _parameters(bench, shape, dtype, bench.number(0, len(shape) - 1))
+    attrs = parameters(bench, shape, dtype, bench.number(0, len(shape) - 1))
     whole = bench.add("quantize", (value,), {**attrs, "out_dtype": dtype}, shape, dtype)
     return bench.add("dequantize", (whole,), {**attrs, "out_dtype": "float32"}, shape)
 
@@ -45,12 +45,13 @@ def round_trip(bench: Bench, value: int) -> int:
 def dequantized(bench: Bench, value: int, dtype: str, axis: int) -> int:
     """What bytes stand for; without zero points, as weights have them."""
     shape = bench.shape_of(value)
-    attrs = _parameters(bench, shape, dtype, axis)
+    attrs = parameters(bench, shape, dtype, axis)
     attrs["zero"] = [0] * len(attrs["zero"]) if isinstance(attrs["zero"], list) else 0
     return bench.add("dequantize", (value,), {**attrs, "out_dtype": "float32"}, shape)
 
 
-def _parameters(bench: Bench, shape: tuple[Dim, ...], dtype: str, axis: int) -> dict[str, object]:
+def parameters(bench: Bench, shape: tuple[Dim, ...], dtype: str, axis: int) -> dict[str, object]:
+    """A scale and a zero point, or those of each place along an axis."""
     scales = (0.0625, 0.03125, 0.05, 0.125, 0.1)
     low = 0 if dtype == "uint8" else -8
     extent = shape[axis]

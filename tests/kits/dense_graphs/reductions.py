@@ -16,6 +16,7 @@ from kits.dense_graphs.values import (
     disturbed,
     moved,
     planes_of,
+    require_numbers,
 )
 
 __all__ = ["REDUCTIONS", "softmax"]
@@ -42,9 +43,11 @@ def _summing(function: Callable[..., Array]) -> Compute:
     def compute(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
         (data,) = args
         options: dict[str, Any] = {"axis": _axes(attrs), "keepdims": bool(attrs["keepdims"])}
+        if function is np.mean:
+            _require_some(data, options["axis"])
         planes = data.planes(lambda plane: np.asarray(function(plane, **options)))
         if not data.is_float:
-            return Value(planes[0], planes[1], planes[2], np.ones(planes[0].shape, bool))
+            return _wrapped(planes[0], data)
         scale = np.asarray(function(np.abs(data.clean), **options))
         exact = np.full(planes[0].shape, _is_whole(data))
         return disturbed(noise, planes, scale, exact, SUMMED)
@@ -52,10 +55,24 @@ def _summing(function: Callable[..., Array]) -> Compute:
     return compute
 
 
+def _wrapped(whole: Array, data: Value) -> Value:
+    """A result of whole numbers, of which the type of the operand keeps the low bits."""
+    kept = whole.astype(data.clean.dtype)
+    return Value(kept, kept, kept, np.ones(kept.shape, bool))
+
+
+def _require_some(data: Value, axes: int | tuple[int, ...] | None) -> None:
+    """Refuse an extreme or a mean of nothing, and of NaN."""
+    if np.size(data.clean) == 0 and np.sum(data.clean, axes).size:
+        raise UnfitValuesError("nothing has no extreme and no mean")
+    require_numbers(data.clean)
+
+
 def _extreme(function: Callable[..., Array]) -> Compute:
     def compute(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
         options: dict[str, Any] = {"axis": _axes(attrs), "keepdims": bool(attrs["keepdims"])}
         (data,) = args
+        _require_some(data, options["axis"])
         clean, wide, sharp = data.planes(lambda plane: np.asarray(function(plane, **options)))
         return Value(clean, wide, sharp, np.asarray(np.all(data.exact, **options)))
 
@@ -76,6 +93,8 @@ def _product(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Val
     if data.is_float:
         _require_any_order(np.abs(data.clean), options)
     planes = data.planes(lambda plane: np.asarray(np.prod(plane, **options)))
+    if not data.is_float:
+        return _wrapped(planes[0], data)
     exact = np.full(planes[0].shape, _is_whole(data))
     return disturbed(noise, planes, planes[0], exact, APPROXIMATE, 8 * UNIT)
 
@@ -83,6 +102,7 @@ def _product(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Val
 def _variance(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     options: dict[str, Any] = {"axis": _axes(attrs), "keepdims": bool(attrs["keepdims"])}
     (data,) = args
+    _require_some(data, options["axis"])
     planes = data.planes(lambda plane: np.asarray(np.var(plane, **options)))
     scale = np.asarray(np.mean(data.clean**2, **options))
     return disturbed(noise, planes, scale, np.zeros(scale.shape, bool), SUMMED)
@@ -96,6 +116,9 @@ def _deviation(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> V
 def _searching(function: Callable[..., Array]) -> Compute:
     def compute(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
         axis, keep = attrs["axis"], bool(attrs["keepdims"])
+        _require_some(args[0], axis)
+        if np.isinf(_worst(function, args[0].clean, axis)).any():
+            raise UnfitValuesError("TVM finds no place where all is infinite")
 
         def search(plane: Array) -> Array:
             return np.asarray(function(plane, axis=axis, keepdims=keep))
@@ -105,29 +128,41 @@ def _searching(function: Callable[..., Array]) -> Compute:
     return compute
 
 
+def _worst(function: Callable[..., Array], plane: Array, axis: int | None) -> Array:
+    """The extremes that are searched, or zero where they are infinite as numbers above all others are."""
+    found = np.max(plane, axis) if function is np.argmax else -np.min(plane, axis)
+    return np.where(found == np.inf, 0.0, found)
+
+
 def _order(plane: Array, attrs: Mapping[str, Any]) -> Array:
     """Where the elements stand that come first; of equal ones the first."""
     axis, descending = int(attrs["axis"]), bool(attrs.get("descending", attrs.get("largest")))
-    order = np.argsort(-plane if descending else plane, axis=axis, kind="stable")
+    turned = -plane if plane.dtype.kind == "f" else ~plane
+    order = np.argsort(turned if descending else plane, axis=axis, kind="stable")
     return np.take(order, np.arange(attrs.get("k", order.shape[axis])), axis=axis)
 
 
 def _ordered(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     """Places, which have to be the same with and without errors, or the elements that stand there."""
     (data,) = args
+    require_numbers(data.clean)
     places = decided(lambda plane: _order(plane, attrs), [data])
-    if str(attrs["result_dtype"]).startswith("int"):
+    if attrs.get("ret_type", "indices" if "dtype" in attrs else "values") == "indices":
         return places
     return moved(lambda plane: np.take_along_axis(plane, places.clean, int(attrs["axis"])), [data])
 
 
 def softmax(x: Array, axis: int) -> Array:
-    """Of rows that hold something finite."""
+    """Of rows that hold something finite; of no rows."""
+    if not x.size:
+        return x
     e = np.exp(x - np.max(x, axis=axis, keepdims=True))
     return np.asarray(e / np.sum(e, axis=axis, keepdims=True))
 
 
 def _log_softmax(x: Array, axis: int) -> Array:
+    if not x.size:
+        return x
     x = x - np.max(x, axis=axis, keepdims=True)
     return np.asarray(x - np.log(np.sum(np.exp(x), axis=axis, keepdims=True)))
 
@@ -160,6 +195,8 @@ def _disturbed_norm(
 
 def _spread(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
     """What an error of the mean comes to behind the division: the largest element over the deviation."""
+    if not x.size:
+        raise UnfitValuesError("a norm of nothing")
     deviation = np.sqrt(np.var(x, axes, keepdims=True) + epsilon)
     return np.asarray(1 + 4 * np.max(np.abs(x), axes, keepdims=True) / deviation)
 
@@ -235,12 +272,23 @@ def _batch_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> 
 
 def _cumsum(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     (data,) = args
+
+    def total(plane: Array) -> Array:
+        return _running_sum(plane, attrs["axis"], is_exclusive=bool(attrs["exclusive"]))
+
     if not data.is_float:
-        whole = np.cumsum(data.clean, axis=attrs["axis"], dtype=data.clean.dtype)
-        return Value(whole, whole, whole, np.ones(whole.shape, bool))
-    clean, wide, sharp = data.planes(lambda plane: np.asarray(np.cumsum(plane, axis=attrs["axis"])))
-    scale = np.cumsum(np.abs(data.clean), axis=attrs["axis"])
-    return disturbed(noise, (clean, wide, sharp), scale, np.full(scale.shape, _is_whole(data)), SUMMED)
+        return _wrapped(total(data.clean), data)
+    scale = total(np.abs(data.clean))
+    return disturbed(noise, data.planes(total), scale, np.full(scale.shape, _is_whole(data)), SUMMED)
+
+
+def _running_sum(plane: Array, axis: int, *, is_exclusive: bool) -> Array:
+    """Sums of all elements up to each, or of those before it."""
+    if is_exclusive and plane.size:
+        kept = np.take(plane, range(plane.shape[axis] - 1), axis)
+        widths = [(int(index == axis % plane.ndim), 0) for index in range(plane.ndim)]
+        plane = np.pad(kept, widths)
+    return np.cumsum(plane, axis=axis, dtype=plane.dtype)
 
 
 REDUCTIONS: Mapping[str, Compute] = {

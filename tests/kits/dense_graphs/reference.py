@@ -124,6 +124,8 @@ def _leaf(expr: relax.Expr, scope: Mapping[Any, Any]) -> Any:
         return tuple(extent_value(each, scope) for each in expr.values)
     if isinstance(expr, tirx.IntImm | tirx.FloatImm):
         return expr.value
+    if isinstance(expr, Arithmetic):
+        return extent_value(expr, scope)
     raise UnknownOpError(str(type(expr)))
 
 

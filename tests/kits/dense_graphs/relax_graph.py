@@ -144,6 +144,12 @@ SPECIAL: dict[str, Make] = {
     "take": lambda operands, attrs, _: _taken(operands, attrs),
     "index_put": lambda operands, _attrs, _: relax.op.index_put(operands[0], operands[2:], operands[1]),
     "index_tensor": lambda operands, _attrs, _: relax.op.index_tensor(operands[0], list(operands[1:])),
+    "one_hot": lambda operands, attrs, _: relax.op.one_hot(
+        operands[0],
+        *(tirx.FloatImm("float32", attrs[name]) for name in ("on", "off")),
+        attrs["depth"],
+        attrs["axis"],
+    ),
     "zeros": lambda _operands, attrs, shape_of: relax.op.zeros(shape_of(attrs["shape"]), attrs["dtype"]),
     "ones": lambda _operands, attrs, shape_of: relax.op.ones(shape_of(attrs["shape"]), attrs["dtype"]),
     "full": lambda operands, attrs, shape_of: relax.op.full(

@@ -38,6 +38,33 @@ def _seen(shape: tuple[int, ...], window: int) -> np.ndarray:
     return seen & np.ones(shape, bool)
 
 
+def _mixed(ordinary: Draw, *others: float, part: float = 0.3) -> Draw:
+    """Some numbers among others."""
+
+    def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        values = np.asarray(ordinary(rng, shape))
+        return np.where(rng.random(shape) < part, rng.choice(others, shape), values)
+
+    return draw
+
+
+def _sunk(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Numbers and minus infinity, but not in the first place of a row."""
+    return np.asarray(rng.standard_normal(shape) + _visible(-np.inf)(rng, shape))
+
+
+def _bits(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Of any whole number, of which a type keeps the low bits; often the largest or least of a type."""
+    values = rng.integers(-(2**63), 2**63 - 1, shape, "int64", endpoint=True)
+    edges = [2**power + more for power in (0, 7, 8, 31, 53, 62) for more in (-1, 0, 1)]
+    edges += [2**63 - 1, -(2**63), -(2**31), -(2**53) - 1, -128, -1]
+    return np.where(rng.random(shape) < 0.4, rng.choice(np.array(edges, "int64"), shape), values)
+
+
+def _among(*numbers: float) -> Draw:
+    return lambda rng, shape: rng.choice(numbers, shape)
+
+
 KINDS: Mapping[str, Draw] = {
     "normal": lambda rng, shape: rng.standard_normal(shape),
     "positive": lambda rng, shape: 0.25 + 2.0 * rng.random(shape),
@@ -57,6 +84,17 @@ KINDS: Mapping[str, Draw] = {
     "visible": _visible(-np.inf),
     "lowered": _mask(-1e9),
     "lowest": _visible(float(np.finfo("float32").min)),
+    "infinite": _mixed(lambda rng, shape: rng.standard_normal(shape), np.inf, -np.inf),
+    "undefined": _mixed(lambda rng, shape: rng.standard_normal(shape), np.nan),
+    "sunk": _sunk,
+    "zeros": _among(0.0, -0.0, 0.4, -0.4, 1.0, -1.0),
+    "tenths": lambda rng, shape: rng.integers(-30, 31, shape) / 10,
+    "few": lambda rng, shape: rng.integers(0, 3, shape),
+    "bits": _bits,
+    "to_int32": _among(2.0**31 - 128, -(2.0**31), 2.0**24 + 2, 0.9, -0.9, 255.5, -1.5),
+    "to_int64": _among(2.0**63 - 2.0**39, -(2.0**63), 2.0**31, 2.0**53, 0.9, -0.9, -(2.0**40)),
+    "to_int8": _among(127.9, -128.0, -128.9, 0.9, -0.9, -1.0, 64.5),
+    "to_uint8": _among(255.9, 128.0, 127.5, 0.9, 0.0, -0.0, -0.9),
 }
 """What a source may hold, by the name of the kind."""
 

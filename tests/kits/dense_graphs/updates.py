@@ -10,7 +10,7 @@ import numpy as np
 from kits.dense_graphs.bench import Bench
 from kits.dense_graphs.idioms import Idiom
 from kits.dense_graphs.recipe import Dim
-from kits.dense_graphs.values import Noise, Value, moved
+from kits.dense_graphs.values import UNIT, Noise, Value, disturbed, moved, planes_of
 from kits.dense_graphs.views import viewed
 
 __all__ = ["UPDATED", "UPDATES"]
@@ -63,8 +63,37 @@ def _indices(bench: Bench, extent: Dim, shape: Sequence[Dim]) -> int:
     return bench.binary("floor_mod", given, limit, "int64")
 
 
-def _put_along_axis(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+COMBINED: Mapping[str, np.ufunc] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+
+
+def _combined(noise: Noise, reduction: str, index: tuple[Array, ...], args: Sequence[Any]) -> Value:
+    """Updates combined with the data, in any order: of whole numbers, which nobody rounds, or of a few."""
+    data, _, updates = args
+
+    def combine(plane: Array, new: Array) -> Array:
+        result = np.array(plane)
+        COMBINED[reduction].at(result, index, new)
+        return result
+
+    planes = planes_of(combine, [data, updates])
+    if not data.is_float:
+        return Value(*planes, np.ones(planes[0].shape, bool))
+    scale = combine(np.abs(data.clean), np.abs(updates.clean)) + np.abs(data.clean)
+    is_whole = all(np.all(each.exact & (each.clean == np.rint(each.clean))) for each in (data, updates))
+    return disturbed(noise, planes, scale, np.full(scale.shape, is_whole), 8 * UNIT)
+
+
+def _put_along_axis(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     index = args[1].clean
+    if attrs["reduction"] in COMBINED:
+        places = list(np.indices(index.shape))
+        places[attrs["axis"]] = index
+        return _combined(noise, attrs["reduction"], tuple(places), args)
 
     def put(data: Array, updates: Array) -> Array:
         result = np.array(data)
@@ -74,8 +103,11 @@ def _put_along_axis(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]
     return moved(put, [args[0], args[2]])
 
 
-def _put_slices(_noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
-    return moved(_put_at(tuple(np.moveaxis(args[1].clean, -1, 0))), [args[0], args[2]])
+def _put_slices(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    index = tuple(np.moveaxis(args[1].clean, -1, 0))
+    if attrs["reduction"] in COMBINED:
+        return _combined(noise, attrs["reduction"], index, args)
+    return moved(_put_at(index), [args[0], args[2]])
 
 
 def _put_elements(_noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:

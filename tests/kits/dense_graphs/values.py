@@ -27,6 +27,7 @@ __all__ = [
     "is_float",
     "moved",
     "planes_of",
+    "require_numbers",
     "source",
 ]
 
@@ -114,8 +115,9 @@ def disturbed(
 ) -> Value:
     """The result of an op with the errors that it may make: parts `wide` and `sharp` of `scale`."""
     clean, rough, fine = planes
-    _require_fit(clean)
-    exact = np.broadcast_to(exact, clean.shape) & (clean == clean.astype("float32"))
+    exact = np.broadcast_to(exact, clean.shape)
+    _require_fit(clean[~(exact & np.isnan(clean))])
+    exact = exact & ((clean == clean.astype("float32")) | np.isnan(clean))
     size = np.where(np.isfinite(scale), np.abs(scale), 0.0)
     rough = rough + wide * size * noise.parts(clean.shape)
     fine = np.where(exact, clean, _stored(fine + sharp * size * noise.parts(clean.shape)))
@@ -155,6 +157,12 @@ def _require_fit(clean: Array) -> None:
     finite = np.abs(clean[np.isfinite(clean)])
     if finite.size and finite.max() > LARGEST:
         raise UnfitValuesError("a value overflows")
+
+
+def require_numbers(*planes: Array) -> None:
+    """Refuse NaN where engines disagree about it."""
+    if any(plane.dtype.kind == "f" and np.isnan(plane).any() for plane in planes):
+        raise UnfitValuesError("NaN is ordered")
 
 
 def decided(decide: Callable[..., Array], values: Sequence[Value]) -> Value:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import tvm
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 from tvm import relax
 
 import annotated_region as ar
@@ -17,6 +18,7 @@ from annotated_region.backends.onnxruntime.repairs import repair
 from annotated_region.backends.onnxruntime.rules import DIALECT as ONNXRUNTIME
 from annotated_region.backends.onnxruntime.session import EXACT, INEXACT_REWRITES
 from annotated_region.backends.tensorrt.rules import DIALECT as TENSORRT
+from kits.hunt.engines import LeftOutError
 from kits.hunt.partitioned_engine import PartitionedEngine, Result
 
 __all__ = ["build_onnxruntime", "build_tensorrt"]
@@ -58,10 +60,19 @@ class _Region:
 
     def __call__(self, arguments: Sequence[Any], results: Sequence[Result]) -> list[np.ndarray]:
         given = {
-            name: np.ascontiguousarray(argument)
+            name: np.asarray(argument, order="C")
             for name, argument in zip(self._inputs, arguments, strict=True)
         }
-        made: list[np.ndarray] = self._session.run(self._outputs, given)
+        made = self._made(given)
         for array, (shape, _dtype) in zip(made, results, strict=True):
             assert array.shape == shape, f"ONNX Runtime gives {array.shape} instead of {shape}"
+        return made
+
+    def _made(self, given: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        try:
+            made: list[np.ndarray] = self._session.run(self._outputs, given)
+        except Fail as error:
+            if "Only N can be zero" not in str(error):
+                raise
+            raise LeftOutError("ONNX Runtime pools no image without pixels") from error
         return made

@@ -20,6 +20,7 @@ from annotated_region.errors import BuildError
 from kits.hunt.engines import Engine, LeftOutError
 from kits.hunt.near_ties import has_near_tie
 from kits.hunt.partitioned_engine import PartitionedEngine, Result
+from kits.hunt.special_values import has_special_value
 
 __all__ = ["build_openvino"]
 
@@ -29,16 +30,21 @@ TIE = 1e-3
 
 
 def build_openvino(mod: tvm.IRModule) -> Engine:
-    """A graph on OpenVINO; left out where it is refused, and in calls that quantize close to a tie."""
+    """A graph on OpenVINO; left out where it is refused, and in calls that it need not compute as others do.
+
+    Those quantize close to a tie, or compute with NaN or infinity.
+    """
     try:
         engine = PartitionedEngine(ar.partition(mod, ["openvino"]), _Region)
     except BuildError as error:
         return partial(_left_out, f"OpenVINO refuses a region, which goes elsewhere: {str(error)[-80:]}")
-    return partial(_far_from_ties, engine, mod) if _quantizes(mod) else engine
+    return partial(_computed, engine, mod)
 
 
-def _far_from_ties(engine: Engine, mod: tvm.IRModule, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    if has_near_tie(mod, inputs, TIE):
+def _computed(engine: Engine, mod: tvm.IRModule, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    if has_special_value(mod, inputs):
+        raise LeftOutError("OpenVINO's kernels assume finite numbers")
+    if _quantizes(mod) and has_near_tie(mod, inputs, TIE):
         raise LeftOutError("OpenVINO decides otherwise about what is almost a tie of a quantization")
     return engine(inputs)
 

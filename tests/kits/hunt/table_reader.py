@@ -16,7 +16,7 @@ from kits.hunt.table_layout import EVALUATE, Layout
 
 __all__ = ["Tables", "read_tables"]
 
-TOKEN = re.compile(r'//[^\n]*|"[^"]*"|-?0x[0-9a-f.]+p[+-]?\d+f?|-?\d[\d.]*f?|[A-Za-z_][\w:]*|\S')
+TOKEN = re.compile(r'//[^\n]*|"[^"]*"|-?0x[0-9a-f.]+p[+-]?\d+f?|-?infinity|-?\d[\d.]*f?|[A-Za-z_][\w:]*|\S')
 SPECIFIERS = ("const", "static", "constexpr", "inline")
 Expression = Callable[[Sequence[int]], int]
 OPERATORS: dict[str, Callable[[int, int], int]] = {

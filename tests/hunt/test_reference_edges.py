@@ -1,0 +1,118 @@
+"""The edges that the hunt draws: that each is drawn, and what the reference makes of them, by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from kits.dense_graphs.bench import Bench
+from kits.dense_graphs.edges import EDGES
+from kits.dense_graphs.generation import EDGY, generated
+from kits.dense_graphs.reference import evaluate
+from kits.dense_graphs.relax_graph import module_of
+from kits.dense_graphs.values import UnfitValuesError
+from kits.dense_graphs.whole_edges import WHOLE_EDGES
+from tvm import relax, tirx
+from tvm.relax import op
+
+INF, NAN = np.inf, np.nan
+I64 = np.iinfo("int64")
+
+
+def computed(make: Callable[..., relax.Expr], *arrays: np.ndarray) -> np.ndarray:
+    """What the reference computes of a function of one call."""
+    builder = relax.BlockBuilder()
+    params = [
+        relax.Var(f"x{place}", relax.TensorType(array.shape, str(array.dtype)))
+        for place, array in enumerate(arrays)
+    ]
+    with builder.function("main", params):
+        with builder.dataflow():
+            out = builder.emit_output(builder.emit(make(*params)))
+        builder.emit_func_output(out)
+    (value,) = evaluate(builder.get(), "main", arrays)
+    return value.clean
+
+
+def numbers(*values: float, dtype: str = "float32") -> np.ndarray:
+    return np.array(values, dtype)
+
+
+WHOLE = numbers(I64.max, 2**53 + 1, 1, dtype="int64")
+CASES = {
+    "clip by bounds that cross": (lambda x: op.clip(x, 2, 1), [numbers(0, 1, 5)], [2, 2, 2]),
+    "clip by infinite bounds": (lambda x: op.clip(x, -INF, 1), [numbers(-INF, INF)], [-INF, 1]),
+    "a sum that wraps": (op.sum, [WHOLE], I64.min + 2**53 + 1),
+    "a product that wraps": (op.prod, [numbers(2**16 + 1, 2**16 + 1, dtype="int32")], 2**17 + 1),
+    "a sum of bytes": (op.sum, [numbers(255, 3, dtype="uint8")], 2),
+    "sums before each": (lambda x: op.cumsum(x, 0, exclusive=True), [numbers(1, 2, 4)], [0, 1, 3]),
+    "a remainder of tenths": (op.floor_mod, [numbers(1), numbers(0.1)], [1 - 10 * float(np.float32(0.1))]),
+    "a quotient of tenths": (op.floor_divide, [numbers(1, -1), numbers(0.1, 0.3)], [10, -4]),
+    "a remainder below zero": (op.floor_mod, [numbers(-7, 7, dtype="int32"), numbers(3, -3, dtype="int32")],
+                               [2, -2]),
+    "an index outside": (
+        lambda x: op.one_hot(x, *(tirx.FloatImm("float32", each) for each in (1.0, 0.0)), 2, -1),
+        [numbers(-1, 1, 2, dtype="int64")],
+        [[0, 0], [0, 1], [0, 0]],
+    ),
+    "the largest bytes": (lambda x: op.topk(x, 2, 0, "values", True, "int64"),
+                          [numbers(0, 255, 128, dtype="uint8")], [255, 128]),
+    "the first of the largest": (lambda x: op.topk(x, 3, 0, "indices", True, "int64"),
+                                 [numbers(1, 2, 2)], [1, 2, 0]),
+    "a truth value of a part": (lambda x: op.astype(x, "bool"), [numbers(0.5, -0.0)], [True, False]),
+    "a place that is named twice": (
+        lambda x, i, y: op.scatter_elements(x, i, y, 0, "add"),
+        [numbers(1, 2), numbers(1, 1, 1, dtype="int64"), numbers(3, 4, 5)],
+        [1, 14],
+    ),
+    "a window of minus infinity": (
+        lambda x: op.nn.max_pool1d(x, 2), [numbers(-INF, -INF, 3).reshape(1, 1, 3)], [[[-INF, 3]]]
+    ),
+    "NaN in a sum": (op.add, [numbers(NAN, 1), numbers(1, INF)], [NAN, INF]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "arrays", "wanted"), CASES.values(), ids=CASES)
+def test_the_reference_computes_edges(make, arrays, wanted):
+    np.testing.assert_array_equal(computed(make, *arrays), wanted)
+
+
+UNFIT = {
+    "NaN that is ordered": (lambda x: op.maximum(x, x), [numbers(NAN)]),
+    "NaN that is unequal": (lambda x: op.not_equal(x, x), [numbers(NAN)]),
+    "a number that no int32 holds": (lambda x: op.astype(x, "int32"), [numbers(2.0**31)]),
+    "a place among infinities": (lambda x: op.argmax(x, 0), [numbers(-INF, -INF)]),
+    "an infinity less another": (lambda x: op.maximum(op.subtract(x, x), x), [numbers(INF)]),
+    "a maximum of nothing": (lambda x: op.max(x, [1]), [np.zeros((2, 0), "float32")]),
+}
+
+
+@pytest.mark.parametrize(("make", "arrays"), UNFIT.values(), ids=UNFIT)
+def test_values_on_which_engines_need_not_agree_are_refused(make, arrays):
+    with pytest.raises(UnfitValuesError):
+        computed(make, *arrays)
+
+
+@pytest.mark.parametrize("idiom", [idiom for _, idiom in (*EDGES, *WHOLE_EDGES)], ids=lambda i: i.__name__)
+def test_an_idiom_of_edges_makes_a_graph(idiom):
+    made = 0
+    for seed in range(20):
+        bench = Bench(np.random.default_rng(seed))
+        bench.source(bench.shape(3), constant=0.0)
+        result = idiom(bench)
+        if result is not None:
+            module_of(bench.recipe([result], [{}], seed))
+            made += 1
+    assert made
+
+
+def test_most_graphs_are_what_they_were_without_edges():
+    names = {"infinite", "undefined", "sunk", "zeros", "tenths", "few", "bits"}
+    edgy = sum(
+        any(
+            node.attrs.get("kind") in names or node.op in ("one_hot", "floor_divide") for node in recipe.nodes
+        )
+        for recipe in map(generated, range(400))
+    )
+    assert 0.1 * 400 < edgy < EDGY * 1.2 * 400
