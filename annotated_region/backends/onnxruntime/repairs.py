@@ -1,9 +1,9 @@
 """What prevents wrong results of ONNX Runtime 1.32.
 
-Sums of integers are written otherwise, see `integer_sums`. Copies are for quantized models: the optimizer of
-transpositions puts a quantization and its inverse in front of a transposition whose result
-is quantized, if the value has no other reader, but does not look whether the value is a result of the model.
-It may be one, too, because an operator that does nothing was removed behind it:
+Sums of integers are written otherwise, see `integer_sums`, and windows of -inf, see `lowest_numbers`. Copies
+are for quantized models: the optimizer of transpositions puts a quantization and its inverse in front of a
+transposition whose result is quantized, if the value has no other reader, but does not look whether the value
+is a result of the model. It may be one, too, because an operator that does nothing was removed behind it:
 
     e = Exp(x), t = Transpose(e), q = QuantizeLinear(t)        results e and q: e is what q stands for
     v = Exp(x), e = Max(v, v), t = Transpose(v), q = QuantizeLinear(t)        right
@@ -19,6 +19,7 @@ from collections.abc import Iterator
 
 from annotated_region.backends.onnx_emitter.copies import copy_output
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
+from annotated_region.backends.onnx_emitter.lowest_numbers import with_infinities
 from annotated_region.backends.onnxruntime.integer_sums import write_integer_sums
 
 __all__ = ["repair"]
@@ -31,8 +32,9 @@ _REMOVABLE = frozenset((
 
 
 def repair(graph: Graph) -> None:
-    """Write sums of integers otherwise, and insert copies; the graph computes the same."""
+    """Write sums of integers and windows otherwise, and insert copies; the graph computes the same."""
     write_integer_sums(graph)
+    with_infinities(graph)
     quantized, transposed = _quantized(graph)
     makers = {name: each for each in graph.operators for name in each.outputs}
     for port in graph.outputs:

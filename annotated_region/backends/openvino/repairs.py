@@ -34,10 +34,12 @@ of 8 bits, so a quantization with a computed one is written in parts:
     y = QuantizeLinear(0.5, s, 0), s = 5 / 255        25, where 0.5 / s is 25.5
     y = Cast(Clip(Add(Round(Div(0.5, s)), 0)))        26
 
-The maximum of nothing but -inf is the lowest finite number, whose double is -inf; minima alike:
+A test for infinity that is fused with an element-wise function in front of it finds none:
 
-    y = ReduceMax([-inf, -inf])        -3.4e38, and Equal(y, -inf), by which masks are told, is false
-    y = Mul(ReduceMax(Mul([-inf, -inf], 0.5)), 2)        -inf
+    y = IsInf(Exp([inf, 1]))        [0, 0]
+    y = Equal(Abs(Exp([inf, 1])), inf)        [1, 0]
+
+The maximum of nothing but -inf is the lowest finite number; minima, and windows, alike. See `lowest_numbers`.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ import numpy as np
 
 from annotated_region.backends.onnx_emitter.copies import copied, copy_output
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
+from annotated_region.backends.onnx_emitter.lowest_numbers import of_halves, with_infinities
 
 __all__ = ["repair"]
 
@@ -61,7 +64,6 @@ _PRODUCTS = frozenset(("Einsum", "Gemm", "MatMul"))
 _BEHIND = _LINEAR | {"Max", "Min", "PRelu", "Pow"}
 _QUANTIZED = frozenset(("DequantizeLinear", "QuantizeLinear"))
 _EXTREMES = frozenset(("ReduceMax", "ReduceMin"))
-_FLOATS = frozenset(("float16", "float32"))
 _OF_BYTES = _PRODUCTS | {"Conv", "ConvTranspose"}
 # With a mean of its own, a normalization that is written out is not recognized as one.
 _NORMS = frozenset(("InstanceNormalization", "LayerNormalization", "ReduceMean"))
@@ -69,13 +71,14 @@ _NORMS = frozenset(("InstanceNormalization", "LayerNormalization", "ReduceMean")
 
 def repair(graph: Graph) -> None:
     """Insert copies and write operators in parts where OpenVINO needs it; the graph computes the same."""
+    with_infinities(graph)
     makers = {name: each for each in graph.operators for name in each.outputs}
     for port in graph.outputs:
         if _is_shared_view(graph, makers, port.name):
             copy_output(graph, port, f"{port.name}_view")
     is_quantized = any(each.kind in _QUANTIZED for each in graph.operators)
     scales = (_apart_from_readers, _apart_from_norms, _in_parts) if is_quantized else ()
-    for part in (_of_halves, _apart_from_factors, _apart_from_products, *scales):
+    for part in (_of_halves, _by_comparison, _apart_from_factors, _apart_from_products, *scales):
         graph.operators = [each for operator in graph.operators for each in part(graph, makers, operator)]
 
 
@@ -134,17 +137,17 @@ def _apart_from_norms(graph: Graph, _makers: dict[str, Operator], operator: Oper
 
 def _of_halves(graph: Graph, _makers: dict[str, Operator], operator: Operator) -> tuple[Operator, ...]:
     """The operator; the double of an extreme of halves."""
-    if operator.kind not in _EXTREMES or graph.dtypes[operator.inputs[0]] not in _FLOATS:
+    return of_halves(graph, operator) if operator.kind in _EXTREMES else (operator,)
+
+
+def _by_comparison(graph: Graph, _makers: dict[str, Operator], operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a test for infinity as a comparison."""
+    if operator.kind != "IsInf":
         return (operator,)
-    data, *axes = operator.inputs
-    dtype = graph.dtypes[data]
-    half, two = (graph.constant(np.asarray(factor, dtype)) for factor in (0.5, 2))
-    halves, extreme = (graph.declare(graph.fresh(stem), dtype) for stem in ("halves", "extreme"))
-    return (
-        Operator("Mul", (data, half), (halves,), {}),
-        Operator(operator.kind, (halves, *axes), (extreme,), operator.attrs),
-        Operator("Mul", (extreme, two), operator.outputs, {}),
-    )
+    (data,) = operator.inputs
+    infinity = graph.constant(np.asarray(np.inf, graph.dtypes[data]))
+    size = graph.declare(graph.fresh("size"), graph.dtypes[data])
+    return Operator("Abs", (data,), (size,), {}), Operator("Equal", (size, infinity), operator.outputs, {})
 
 
 def _in_parts(graph: Graph, makers: dict[str, Operator], operator: Operator) -> tuple[Operator, ...]:

@@ -230,3 +230,17 @@ def test_an_extreme_of_infinities_is_infinite(name):
     mod = module([x], lambda _: tuple(getattr(op, name)(x, each) for each in axes))
     for found, each in zip(call(built("openvino", mod), data), axes, strict=True):
         np.testing.assert_array_equal(found, getattr(data, name)(tuple(each)))
+
+
+def test_infinities_are_found_behind_functions():
+    """OpenVINO fuses such a test with the function in front, and then found no infinity."""
+    x, y = var("x", (2, 3)), var("y", (2, 3))
+    data = np.array([[np.inf, -np.inf, 1], [np.nan, 0, 2]], "float32")
+
+    def make(builder):
+        size, whole, total = (builder.emit(each) for each in (op.abs(x), op.floor(x), op.add(x, y)))
+        return op.isinf(size), op.isfinite(whole), op.isnan(total)
+
+    found = call(built("openvino", module([x, y], make)), data, np.ones((2, 3), "float32"))
+    for answer_, wanted in zip(found, (np.isinf(data), np.isfinite(data), np.isnan(data)), strict=True):
+        np.testing.assert_array_equal(answer_, wanted)

@@ -46,6 +46,10 @@ def _pads(op: OpView, spatial: str) -> list[int]:
         all(pad < size for pad, size in zip(before + after, window * 2, strict=True)),
         "the padding is as wide as the window, so a window may contain only padding",
     )
+    require(
+        all(pad < size for pad, size in zip(before + after, [*attrs["pool_size"]] * 2, strict=True)),
+        "the padding is as wide as the window would be without dilation, which ONNX Runtime refuses",
+    )
     return before + after
 
 
