@@ -98,8 +98,8 @@ class Curve(Parameters):
         return self.algorithm == "eltwise_linear"
 
 
-def linear(scale: float, shift: float = 0.0) -> Curve:
-    """``scale * x + shift``."""
+def linear(scale: float, shift: float = -0.0) -> Curve:
+    """``scale * x + shift``; the default shift keeps the sign of zero, which adding 0.0 would change."""
     return Curve("eltwise_linear", scale, shift)
 
 

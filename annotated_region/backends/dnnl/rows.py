@@ -101,4 +101,4 @@ def _float(value: float) -> str:
     assert not math.isnan(value)
     if math.isinf(value):
         return "infinity" if value > 0 else "-infinity"
-    return f"{value.hex()}f" if value else "0.0f"
+    return f"{value.hex()}f" if value else f"{value}f"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from annotated_region.backends.dnnl.graph import Kind, TensorId
+from collections.abc import Iterator
+
+from annotated_region.backends.dnnl.graph import Dim, Kind, TensorId
 from annotated_region.backends.dnnl.importer import extents_of
 from annotated_region.backends.dnnl.ops.checks import DATA_LAYOUTS, Problems, layout_problem, window_problem
 from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
@@ -27,12 +29,30 @@ def _window_problems(op: OpView) -> Problems:
     reach = [(size - 1) * step + 1 for size, step in zip(window, dilation, strict=True)]
     if any(pad >= extent for pad, extent in zip(padding, reach * 2, strict=True)):
         yield "the padding is as wide as the window, so a window may hold nothing but padding"
+    if any(_straddles(extent, step) for extent, step in _padded_steps(op)):
+        yield "a dilated window may hold nothing but padding, as its gaps are as wide as the operand"
     if op.name not in AVERAGES:
         return
     if any(step != 1 for step in dilation):
         yield "an average over a dilated window"
     if op.attrs["ceil_mode"]:
         yield from _beyond_problems(op)
+
+
+def _padded_steps(op: OpView) -> Iterator[tuple[Dim, int]]:
+    """The extents of the padded axes, each with the distance between elements of a window."""
+    attrs = op.attrs
+    extents = dict(zip(attrs["layout"], extents_of(op.arg_types[0]) or (), strict=True))
+    spatial = [extents[letter] for letter in attrs["layout"] if letter not in "NC"]
+    rank = len(spatial)
+    for axis, (extent, step) in enumerate(zip(spatial, attrs["dilation"], strict=True)):
+        if attrs["padding"][axis] or attrs["padding"][rank + axis]:
+            yield extent, step
+
+
+def _straddles(extent: Dim, step: int) -> bool:
+    """Whether all elements of an axis may fall into a gap between two elements of a window."""
+    return step > 1 and not (isinstance(extent, int) and extent >= step)
 
 
 def _beyond_problems(op: OpView) -> Problems:

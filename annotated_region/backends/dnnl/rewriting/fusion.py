@@ -95,7 +95,7 @@ class Fuse(Rewrite):
         if left == producer.output or algorithm in COMMUTATIVE:
             return _extended(producer, consumer, PostOp(algorithm, operand=other))
         if algorithm == "binary_sub":  # other - x = -x + other
-            chain = (PostOp("eltwise_linear", -1.0, 0.0), PostOp("binary_add", operand=other))
+            chain = (PostOp("eltwise_linear", -1.0, -0.0), PostOp("binary_add", operand=other))
             return _extended(producer, consumer, *chain)
         return None
 

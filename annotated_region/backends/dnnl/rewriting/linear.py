@@ -4,6 +4,9 @@
 
     x --> a * . + b --> c * . + d      =>      x --> (c * a) * . + (c * b + d)
     x --> 1 * . + 0                    =>      x
+
+The shift of a product is a negative zero, which keeps the sign of zero; a product of it may be a positive
+one, and is not added.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ class JoinLinearFunctions(Rewrite):
         if outer is None or inner is None:
             return None
         source, first = inner
-        joined = linear(outer.alpha * first.alpha, outer.alpha * first.beta + outer.beta)
+        shift = outer.alpha * first.beta
+        joined = linear(outer.alpha * first.alpha, shift + outer.beta if shift else outer.beta)
         if not _is_faithful(outer, first, joined):
             return None
         return replace(node, inputs=source.inputs, parameters=joined)

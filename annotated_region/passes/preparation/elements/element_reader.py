@@ -342,6 +342,8 @@ def _affine(array: np.ndarray, index: Index) -> PrimExpr | None:
         if extent == 1:
             continue
         step = int(array[(*origin[:axis], 1, *origin[axis + 1 :])]) - base
+        if step and abs(base) + abs(step) * extent > np.iinfo(np.int64).max:
+            return None  # it would wrap around
         ramp = step * np.arange(extent, dtype=np.int64)
         fitted = fitted + ramp.reshape((extent,) + (1,) * (array.ndim - axis - 1))
         expr = tirx.Add(expr, tirx.Mul(whole(step), index[axis]))
