@@ -161,6 +161,13 @@ def _select(_graph: Graph, _node: Node, operands: Sequence[Shape], result: Shape
         yield "an operand cannot be repeated to the result"
 
 
+def _rotation(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    yield from _same(graph, node, operands, result)
+    yield from _select(graph, node, operands, result)
+    if not isinstance(result[-1], int) or result[-1] % 2:
+        yield "the last axis has no halves"
+
+
 def _expand(_graph: Graph, _node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
     if not _repeats_to(operands[0], result):
         yield "the operand cannot be repeated to the result"
@@ -389,6 +396,7 @@ LAWS: Mapping[Kind, Law] = {
     Kind.LAYER_NORM: _rows,
     Kind.GROUP_NORM: _group_norm,
     Kind.RMS_NORM: _rows,
+    Kind.ROTATION: _rotation,
     Kind.PAD: _pad,
     Kind.BORDER_PAD: _pad,
     Kind.GATHER: _gather,

@@ -96,6 +96,7 @@ class Kind(Enum):
     TRUNCATION = "truncation"
     PAD = "pad"
     RMS_NORM = "rms_norm"
+    ROTATION = "rotation"
     PRELU = "prelu"
     RESAMPLING = "resampling"
     ATTENTION = "attention"

@@ -3,7 +3,7 @@
 | pass | reason for its position |
 |---|---|
 | `JoinLinearFunctions` | patterns expect the factor and the term in one node |
-| `RebuildLocalResponse`, `RecognizeGates` | before `SinkViews` moves their parts |
+| `RebuildLocalResponse`, `RecognizeGates`, `RecognizeRotation` | before `SinkViews` moves their parts |
 | `LiftStacks` | `RecognizeAttention` expects batches and heads as separate axes |
 | `GuardSoftmax`, `RecognizeAttention`, `ReadKeysInParts` | before views sink into their parts |
 | `JoinLinearFunctions` | composes the factors that remain after attention |
@@ -37,6 +37,7 @@ from annotated_region.backends.dnnl.rewriting.joining import JoinProducts
 from annotated_region.backends.dnnl.rewriting.linear import JoinLinearFunctions
 from annotated_region.backends.dnnl.rewriting.lrn import RebuildLocalResponse
 from annotated_region.backends.dnnl.rewriting.rewriter import Rewrite, Rewriter, verified
+from annotated_region.backends.dnnl.rewriting.rotation import RecognizeRotation
 from annotated_region.backends.dnnl.rewriting.sinking import SinkViews
 from annotated_region.backends.dnnl.rewriting.stacks import LiftStacks
 
@@ -46,6 +47,7 @@ NORMALIZATION: tuple[type[Rewrite], ...] = (
     JoinLinearFunctions,
     RebuildLocalResponse,
     RecognizeGates,
+    RecognizeRotation,
     LiftStacks,
     GuardSoftmax,
     RecognizeAttention,
