@@ -30,6 +30,7 @@ from pathlib import Path
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 from tvm.relax import op
 
@@ -226,7 +227,8 @@ class Llama:
             self.sines[begin:end],
             self.cache.mask(len(tokens)),
         ]
-        logits = self.function(*map(tvm.runtime.tensor, given), *self.cache.memory, self.cache.filled)
+        # Shared with numpy: no op is left to TVM, whose code would need aligned memory.
+        logits = self.function(*map(tvm_ffi.from_dlpack, given), *self.cache.memory, self.cache.filled)
         self.cache.advance(len(tokens))
         found: np.ndarray = logits.numpy()[0]
         return found

@@ -150,6 +150,7 @@ class _Appending:
         self.results = self.found_results()
         self.types = _result_types(func)
         self.rooms: dict[Made, relax.Var] = {}
+        self.starts: dict[str, tuple[relax.Var, relax.Expr]] = {}
 
     def function(self) -> relax.Function:
         """The function that appends."""
@@ -159,6 +160,7 @@ class _Appending:
             for past in self.pasts
         }
         views = [each for past in self.pasts for each in self.views(past, memories[past.parameter])]
+        starts = [relax.VarBinding(var, value) for var, value in self.starts.values()]
         body = [each for binding in self.bindings for each in self.written(binding)]
         appended = {past.result for past in self.pasts}
         kept = [number for number in range(len(self.types)) if number not in appended]
@@ -167,7 +169,7 @@ class _Appending:
         ret_ty = self.types[kept[0]] if is_one else tvm.ir.TupleType([self.types[number] for number in kept])
         filled = relax.Var("filled", relax.ShapeType([self.pasts[0].shape[0]]))
         params = [*(memories.get(each, each) for each in self.func.params), filled]
-        whole = relax.SeqExpr([relax.BindingBlock([*views, *body])], result)
+        whole = relax.SeqExpr([relax.BindingBlock([*starts, *views, *body])], result)
         made = relax.Function(params, whole, ret_ty, False, self.func.attrs, self.func.span)
         return made.without_attr(APPENDED)
 
@@ -198,10 +200,17 @@ class _Appending:
         yield relax.VarBinding(past.parameter, op.memory.view(memory, relax.ShapeExpr(past.shape)))
         ty = expect(relax.TensorType, self.types[past.result])
         room = relax.Var(f"room_{past.parameter.name}", ty)
-        behind = reduce(mul, past.shape) * _bytes(ty)
-        view = op.memory.view(memory, relax.ShapeExpr(_extents(ty)), None, relax.prim_value(behind))
+        view = op.memory.view(memory, relax.ShapeExpr(_extents(ty)), None, self.start(past))
         yield relax.VarBinding(room, view)
         self.rooms[self.maker(past)] = room
+
+    def start(self, past: Past) -> relax.Var:
+        """The byte where the room of a past begins, computed once for all pasts with rows of one size."""
+        value = relax.prim_value(
+            reduce(mul, past.shape) * _bytes(expect(relax.TensorType, past.parameter.ty))
+        )
+        known = self.starts.setdefault(str(value), (relax.Var("start", value.ty), value))
+        return known[0]
 
     def maker(self, past: Past) -> Made:
         """The call of generated code that makes the new rows, by its variable, and which of its results."""

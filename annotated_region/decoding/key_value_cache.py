@@ -100,7 +100,8 @@ class KeyValueCache:
         """
         self.require_room(new)
         mask = np.zeros((new, self.length + new), "float32")
-        mask[:, self.length :] = np.triu(np.full((new, new), HIDDEN), 1)
+        if new > 1:
+            mask[:, self.length :] = np.triu(np.full((new, new), HIDDEN), 1)
         return mask
 
     @checked
