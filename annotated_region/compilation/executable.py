@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +17,7 @@ from tvm.support import cc
 from annotated_region.checked import checked
 from annotated_region.compilation.appending import append_in_place
 from annotated_region.compilation.code_generation import external_functions, generate_code
+from annotated_region.compilation.host_loops import host_pipeline
 from annotated_region.compilation.objects import SharedLibraryLinker
 from annotated_region.errors import BackendUnavailableError, BuildError
 from annotated_region.functions.modules import require_well_formed
@@ -107,13 +109,15 @@ class LinkedExecutable(VMExecutable):
         and loads the library anew. The file of the library stays mapped, which takes no memory that the
         system could not use otherwise.
         """
+        self.hand_over()()
+
+    def hand_over(self) -> Callable[[], None]:
+        """What frees the library that is loaded, if any: as `release`, but when it is called.
+
+        Until then the library stays, also when the executable, with its copy of the constants, is gone.
+        """
         library, self._jitted_mod = self._jitted_mod, None
-        if library is None:  # never run, or a program without C++ code, which TVM frees
-            return
-        for symbol in self.regions:
-            if library.implements_function(f"{symbol}__release", query_imports=True):
-                library.get_function(f"{symbol}__release", query_imports=True)()
-        allow_freeing(library)
+        return partial(_free, library, tuple(self.regions))
 
     @checked
     def export_library(self, file_name: str, **kwargs: Any) -> object:
@@ -169,12 +173,28 @@ class LinkedExecutable(VMExecutable):
 
 @contextmanager
 def machine_of(executable: VMExecutable) -> Iterator[relax.VirtualMachine]:
-    """A virtual machine for an executable, whose memory is released at the end; see `LinkedExecutable`."""
+    """A virtual machine for an executable, whose memory is released at the end; see `LinkedExecutable`.
+
+    The executable itself is not kept: it holds a copy of the constants, which the machine does not need.
+    """
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    free = executable.hand_over() if isinstance(executable, LinkedExecutable) else None
+    del executable
     try:
-        yield relax.VirtualMachine(executable, tvm.cpu())
+        yield machine
     finally:
-        if isinstance(executable, LinkedExecutable):
-            executable.release()
+        if free is not None:
+            free()
+
+
+def _free(library: tvm.runtime.Module | None, symbols: Sequence[str]) -> None:
+    """Free what a library holds: the plans of these external functions, then the library."""
+    if library is None:  # never run, or a program without C++ code, which TVM frees
+        return
+    for symbol in symbols:
+        if library.implements_function(f"{symbol}__release", query_imports=True):
+            library.get_function(f"{symbol}__release", query_imports=True)()
+    allow_freeing(library)
 
 
 def compile_module(
@@ -209,7 +229,7 @@ def compile_module(
     }
     generated = append_in_place(generate_code(mod, codegen_options))
     try:
-        compiled = tvm.compile(generated, host)
+        compiled = tvm.compile(generated, host, relax_pipeline=host_pipeline(host))
     except _FAILURES_OF_TVM as error:
         raise BuildError(f"TVM cannot compile what the host runs: {type(error).__name__}: {error}") from error
     bound = {backend.name: backend.needs_python(codegen_options[backend.name]) for backend in backends}

@@ -25,6 +25,7 @@ from tvm.support import cc as tvm_cc
 
 from annotated_region.cache import alone, load_entry, private_cache_folder, store_entry, sweep
 from annotated_region.compilation.meanings import Compiler, Meanings
+from annotated_region.compilation.processes import Processes
 from annotated_region.errors import BuildError
 from annotated_region.files import whole_file
 from annotated_region.progress import progress_line, shown
@@ -135,11 +136,11 @@ class SharedLibraryLinker:
 def _compile_linked(source: LinkedSource, compiler: Compiler, folder: Path, name: str) -> list[str]:
     """The objects of the units of a source; none if one fails, and the module has to include the source."""
 
-    def compiled(index: int) -> str:
+    def compiled(index: int, processes: Processes) -> str:
         unit, file = source.units[index], folder / f"{name}-{index}.cc"
         file.write_text(unit, encoding="utf-8")
         place = file.with_suffix(".o")
-        made = _compile(file, compiler, source.options, [unit, *source.versions], place)
+        made = _compile(file, compiler, source.options, [unit, *source.versions], place, processes)
         return str(place) if made else ""
 
     try:
@@ -153,39 +154,52 @@ def _objects_of(files: Sequence[str], compiler: Compiler, options: Sequence[str]
     """The objects of sources, in their order."""
     meanings = Meanings(compiler, options, folder)
     places = ((file, folder / f"{index}.o") for index, file in enumerate(files))
-    return _in_parallel(lambda one: _object_of(one[0], meanings, one[1]), list(places), "the generated code")
+
+    def compiled(one: tuple[str, Path], processes: Processes) -> str:
+        return _object_of(one[0], meanings, one[1], processes)
+
+    return _in_parallel(compiled, list(places), "the generated code")
 
 
-def _in_parallel(make: Callable[[Item], str], items: Sequence[Item], step: str | None = None) -> list[str]:
+def _in_parallel(
+    make: Callable[[Item, Processes], str], items: Sequence[Item], step: str | None = None
+) -> list[str]:
     """What `make` returns for each item; runs as many at once as there are cores.
 
-    On an interrupt or an error, items that have not started are cancelled. If `step` is given, each item is a
-    step that is shown.
+    On an interrupt or an error, items that have not started are cancelled, and the compilers of others are
+    terminated. If `step` is given, each item is a step that is shown.
     """
+    processes = Processes()
     cores = len(os.sched_getaffinity(0))
     with ThreadPoolExecutor(max(1, min(cores, len(items)))) as workers:
-        made = [workers.submit(make, item) for item in items]
+        made = [workers.submit(make, item, processes) for item in items]
         try:
             return [each.result() for each in (shown(made, lambda _unit: step) if step else made)]
         except BaseException:
             workers.shutdown(wait=False, cancel_futures=True)
+            processes.end()
             raise
 
 
-def _object_of(file: str, meanings: Meanings, place: Path) -> str:
+def _object_of(file: str, meanings: Meanings, place: Path, processes: Processes) -> str:
     """The object of a source, at `place`; the file itself if it is no source or cannot be compiled."""
     source = Path(file)
     if source.suffix not in SOURCES:
         return file
     try:
-        made = _compile(source, meanings.compiler, meanings.options, meanings.of(source), place)
+        made = _compile(source, meanings.compiler, meanings.options, meanings.of(source), place, processes)
     except (OSError, subprocess.CalledProcessError):  # the linker will report the error
         return file
     return str(place) if made else file
 
 
 def _compile(
-    source: Path, compiler: Compiler, options: Sequence[str], meaning: Sequence[str | bytes], place: Path
+    source: Path,
+    compiler: Compiler,
+    options: Sequence[str],
+    meaning: Sequence[str | bytes],
+    place: Path,
+    processes: Processes,
 ) -> bool:
     """Compile a source to `place`, or copy its cached object; False if nothing can be cached.
 
@@ -202,7 +216,7 @@ def _compile(
         if _taken(entry, place):  # another process has compiled it meanwhile
             return True
         command = [compiler.path, *options, "-fPIC", "-c", str(source), "-o", str(place)]
-        subprocess.run(command, capture_output=True, check=True)
+        processes.run(command)
         with suppress(OSError):  # a full disk, or a removed folder: this build has its object already
             store_entry(entry, place.read_bytes())
             _make_room(folder)

@@ -44,7 +44,7 @@ def replace_functions(
     return updated(mod, {name: rewrite(name.name_hint, func) for name, func in functions})
 
 
-def updated(mod: tvm.IRModule, functions: Mapping[tvm.ir.GlobalVar, relax.Function]) -> tvm.IRModule:
+def updated(mod: tvm.IRModule, functions: Mapping[tvm.ir.GlobalVar, tvm.ir.BaseFunc]) -> tvm.IRModule:
     """The module with these functions; `mod` itself if it already has them all."""
     changed = {name: func for name, func in functions.items() if not func.same_as(mod[name])}
     if not changed:

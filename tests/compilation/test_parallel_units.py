@@ -2,11 +2,15 @@
 
 import ctypes
 import shutil
+import signal
+import subprocess
+from threading import Event
 
 import pytest
 
 from annotated_region.cache import cache_folder
-from annotated_region.compilation.objects import SharedLibraryLinker
+from annotated_region.compilation.objects import SharedLibraryLinker, _in_parallel
+from annotated_region.compilation.processes import Processes
 from annotated_region.targets.backend import LinkedSource
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
@@ -90,3 +94,34 @@ def test_a_unit_that_does_not_compile_is_told(tmp_path):
     files = units(tmp_path, ONE, "this is no C++\n")
     with pytest.raises(RuntimeError, match="this"):
         SharedLibraryLinker()(str(tmp_path / "library.so"), files)
+
+
+def test_an_interrupt_ends_the_compilers_that_run():
+    """Alone it would wait for them: a notebook interrupts Python, and not what Python has started."""
+    ended, started = [], Event()
+
+    def make(item, processes):
+        if item == "interrupted":
+            started.wait()
+            raise KeyboardInterrupt
+        try:
+            processes.run(["sh", "-c", "kill -USR1 $PPID; exec sleep 600"])
+        except subprocess.CalledProcessError as error:
+            ended.append(error.returncode)
+            raise
+        return ""
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: started.set())
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            _in_parallel(make, ["interrupted", "compiling"])
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert ended == [-signal.SIGTERM]
+
+
+def test_nothing_starts_behind_an_interrupt():
+    processes = Processes()
+    processes.end()
+    with pytest.raises(subprocess.CalledProcessError):
+        processes.run(["sleep", "600"])

@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import tvm
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.compilation.executable import machine_of
 from annotated_region.measuring import measured, timing
 from annotated_region.measuring.timing import Timed
 
@@ -110,3 +112,16 @@ def of_bytes(size):
 def test_the_size_of_a_unit_is_that_of_its_inputs_and_constants():
     mod, _weights = product()
     assert Timed("host", mod["main"]).bytes == WEIGHTS + 4 * SIDE * 4
+
+
+def test_a_machine_does_not_keep_its_executable():
+    """Which holds a copy of the constants."""
+    mod, _weights = product()
+    executable = ar.build(ar.partition(mod, ["dnnl"]))
+    alive = weakref.ref(executable)
+    with machine_of(executable) as machine:
+        del executable
+        gc.collect()
+        assert alive() is None
+        x = np.ones((4, SIDE), "float32")
+        assert machine["main"](tvm.runtime.tensor(x)).numpy().shape == (4, SIDE)

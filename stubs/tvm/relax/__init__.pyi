@@ -9,6 +9,7 @@ from ..ir import TupleGetItem as TupleGetItem
 from ..ir import TupleType as TupleType
 from ..ir import Type as Type
 from ..ir import Var as Var
+from ..ir.transform import Pass
 from ..runtime.vm import VirtualMachine as VirtualMachine
 from . import analysis as analysis
 from . import backend as backend
@@ -42,3 +43,5 @@ from .type import FuncType as FuncType
 from .type import ShapeType as ShapeType
 from .type import TensorType as TensorType
 from .vm_build import VMExecutable as VMExecutable
+
+def get_pipeline(name: str = "zero") -> Pass: ...

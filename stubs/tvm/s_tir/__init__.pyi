@@ -7,6 +7,7 @@ from tvm_ffi import Array, Map, Object
 from ..ir import Expr, IRModule, TensorRegion
 from ..tirx import Buffer, IterVar, PrimFunc, Stmt
 from . import meta_schedule as meta_schedule
+from . import schedule as schedule
 from . import transform as transform
 
 class MatchBufferRegion(Object):
@@ -32,5 +33,5 @@ class SBlockRealize(Stmt):
 class Schedule(Object):
     mod: IRModule
     def __init__(self, mod: PrimFunc | IRModule) -> None: ...
-    # The primitives of schedules, which one benchmark alone applies.
+    # The primitives of schedules.
     def __getattr__(self, name: str) -> Any: ...

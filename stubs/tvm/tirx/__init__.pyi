@@ -11,6 +11,7 @@ from ..ir import Expr as Expr
 from ..ir import Var as Var
 from ..ir.expr import ExprOperand
 from ..runtime import Scriptable
+from . import analysis as analysis
 
 class BufferType(Type):
     dtype: PrimType

@@ -1,0 +1,5 @@
+"""Blocks and loops as schedules name them."""
+
+from tvm_ffi import Object
+
+class SBlockRV(Object): ...
