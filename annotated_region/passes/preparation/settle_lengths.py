@@ -25,16 +25,16 @@ not hold, instead of reading beyond the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
 import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
+from annotated_region.functions.extent_checks import with_extent_checks
 from annotated_region.functions.retyping import Emit, retyped
 from annotated_region.passes.preparation.elements.element_reader import sides
 from annotated_region.passes.preparation.reads import annotated_variables
 from annotated_region.tvm_adapter.nodes import Analyzer, ConstIntBound, PrimExpr
+from annotated_region.tvm_adapter.types import shape_of
 
 __all__ = ["settle_lengths"]
 
@@ -51,7 +51,8 @@ def settle_lengths(function: relax.Function) -> relax.Function:
         return function
     settling = _Settling(bounds)
     settled = retyped(function, settling.rewritten)
-    return _checked(settled, settling.equations) if settling.equations else settled
+    turned = [(simple, extent) for extent, simple in settling.equations]
+    return with_extent_checks(settled, turned) if turned else settled
 
 
 def _bounds_of(function: relax.Function) -> dict[tirx.Var, ConstIntBound]:
@@ -129,6 +130,7 @@ class _Settling:
         if not isinstance(written, tirx.IntImm):
             return None
         axis = int(written) % len(shape.values)
+        end = _inside(end, data, axis)
         if not _is_bounded(shape.values[axis]) or any(not _is_number(step, 1) for (step,) in steps):
             return None
         length = self._analyzer.simplify(tirx.Sub(end, begin))
@@ -136,8 +138,17 @@ class _Settling:
         if not is_forward or not self._analyzer.can_prove_equal(shape.values[axis], length):
             return None
         self._require(shape.values[axis], length)
-        rows = emit(relax.op.arange(begin, self._analyzer.simplify(tirx.Add(begin, length)), 1, "int64"))
+        first = self._settled(begin)
+        rows = emit(relax.op.arange(first, self._analyzer.simplify(tirx.Add(first, length)), 1, "int64"))
         return relax.op.take(data, rows, axis)
+
+
+def _inside(end: PrimExpr, data: relax.Expr, axis: int) -> PrimExpr:
+    """The end of a slice, moved back into a static axis; exporters write a huge number for the last row."""
+    extent = shape_of(data).values[axis]
+    if not isinstance(end, tirx.IntImm) or not isinstance(extent, tirx.IntImm):
+        return end
+    return extent if end.value > extent.value else end
 
 
 def _is_number(expr: relax.Expr, number: int) -> bool:
@@ -146,24 +157,3 @@ def _is_number(expr: relax.Expr, number: int) -> bool:
 
 def _is_bounded(extent: PrimExpr) -> bool:
     return isinstance(extent, tirx.Min | tirx.Max) or any(map(_is_bounded, sides(extent)))
-
-
-def _checked(function: relax.Function, equations: Sequence[tuple[PrimExpr, PrimExpr]]) -> relax.Function:
-    """The function with a check of the equations at its beginning.
-
-    The check casts differences to 0, because TVM 0.27 replaces ``n`` by ``min(n, 128)`` endlessly if one is
-    cast to the other. The shape is bound to a variable first, because TVM lowers shapes only in bindings.
-    """
-    differences = relax.ShapeExpr([tirx.Sub(simple, extent) for extent, simple in equations])
-    builder = relax.BlockBuilder()
-    over = relax.Var("beyond_bounds", builder.normalize(differences).ty)
-    none = relax.ShapeType([tirx.IntImm("int64", 0)] * len(equations))
-    check: Iterable[relax.Binding] = [
-        relax.VarBinding(over, differences),
-        relax.MatchCast(relax.Var("within_bounds", none), over, none),
-    ]
-    blocks = [relax.BindingBlock(list(check)), *function.body.blocks]
-    body = builder.normalize(relax.SeqExpr(blocks, function.body.body, function.body.span))
-    return relax.Function(
-        function.params, body, function.ret_ty, function.is_pure, function.attrs, function.span
-    )

@@ -39,6 +39,12 @@ def later(builder: relax.BlockBuilder, x: relax.Expr, n: tvm.tirx.Var, table: re
     return op.add(x, builder.emit(op.reshape(part, relax.ShapeExpr([tvm.tirx.min(n, _of(6)), _of(4)]))))
 
 
+def last(builder: relax.BlockBuilder, x: relax.Expr, n: tvm.tirx.Var, table: relax.Expr) -> relax.Expr:
+    """From a computed row to the end, as PyTorch writes it."""
+    begin = tvm.tirx.max(_of(8) - n, _of(0))
+    return op.add(x, builder.emit(op.strided_slice(table, [0], [begin], [_of(2**63 - 1)], [1])))
+
+
 def _of(number: int) -> tvm.tirx.Expr:
     return tvm.tirx.IntImm("int64", number)
 
@@ -74,6 +80,13 @@ def test_rows_further_down_and_a_shape_that_is_written_out() -> None:
     mod = sliced(later, most=6)
     x = values(5, 4, seed=1)
     np.testing.assert_array_equal(answer(prepare(mod), x), x + TABLE[2:7])
+
+
+def test_the_last_rows_of_a_table() -> None:
+    after = prepare(sliced(last))
+    assert ops(after) == {"arange": 1, "take": 1, "add": 1}
+    x = values(5, 4, seed=1)
+    np.testing.assert_array_equal(answer(after, x), x + TABLE[3:])
 
 
 def test_a_longer_input_is_refused_and_reads_nothing() -> None:
