@@ -62,6 +62,18 @@ def test_a_range_may_begin_below_zero() -> None:
         np.testing.assert_array_equal(found, np.arange(-3, rows - 3))
 
 
+@needs_onednn
+def test_extents_are_numbers_of_a_region() -> None:
+    """As an index that counts from the end of a symbolic axis needs them."""
+    x, y = var("x", N, 4), var("y", M, dtype="int64")
+    extents = op.shape_to_tensor(relax.ShapeExpr([N, M - N, 7]))
+    machine = whole(single([x, y], relax.Tuple([op.sin(x), op.add(extents, op.sum(y, [0], True))])))
+    for rows, others in ((2, 5), (3, 1)):
+        given = np.zeros((rows, 4), "float32"), np.full(others, 10, "int64")
+        found = machine.call("main", *given)[1]
+        np.testing.assert_array_equal(found, np.array([rows, others - rows, 7]) + 10 * others)
+
+
 def doubled(extent: relax.Expr, factor: float = 2.0) -> relax.Expr:
     """As ONNX exporters write an extent that a scale makes larger."""
     return tirx.Cast("int64", tirx.Mul(tirx.FloatImm("float32", factor), tirx.Cast("float32", extent)))

@@ -16,8 +16,8 @@ from annotated_region.backends.onnx_emitter.conversions.absent import ABSENT
 FRONTENDS = Path(relax.__file__).parent / "frontend"
 EMITTER = Path(annotated_region.__file__).parent / "backends" / "onnx_emitter"
 KNOWN = frozenset(map(str, tvm.ir.Op.list_op_names()))
-# Claimed as a pair, because no region can return a bare shape.
-PAIRED = {"relax.shape_of", "relax.shape_to_tensor"}
+# Claimed together with `shape_to_tensor`, because no region can return a bare shape.
+PAIRED = {"relax.shape_of"}
 
 
 def imported_ops(*files: Path) -> set[str]:

@@ -55,6 +55,7 @@ WITHOUT_CASE = {
     "relax.nn.pixel_shuffle": "TVM 0.27 cannot compute it",
     "relax.one_hot": _WHOLE,
     "relax.right_shift": _WHOLE,
+    "relax.shape_to_tensor": _NOTHING,
     "relax.sort": _ORDER,
     "relax.vision.roi_align": _SUMS,
 }

@@ -220,6 +220,7 @@ MOVEMENT: Mapping[str, Compute] = {
     "index_tensor": _index_tensor,
     "arange": _arange,
     "one_hot": _one_hot,
+    "shape_to_tensor": _filling(np.asarray),
     "full": _filling(lambda shape, value: np.full(shape, value.clean)),
     "zeros": _filling(np.zeros),
     "ones": _filling(np.ones),

@@ -155,6 +155,7 @@ SPECIAL: dict[str, Make] = {
     "full": lambda operands, attrs, shape_of: relax.op.full(
         shape_of(attrs["shape"]), operands[0], tensor_type(operands[0]).dtype
     ),
+    "shape_to_tensor": lambda _operands, attrs, shape_of: relax.op.shape_to_tensor(shape_of(attrs["shape"])),
     "arange": lambda _operands, attrs, shape_of: relax.op.arange(
         0, shape_of([attrs["end"]]).values[0], 1, "int64"
     ),

@@ -114,6 +114,8 @@ def counted(bench: Bench) -> int:
     """Positions along an axis, compared with each other and chosen by."""
     value = viewed(bench, bench.value())
     shape = bench.shape_of(value)
+    if bench.chance(0.15):
+        return _times_its_length(bench, value)
     last = bench.add("arange", (), {"end": shape[-1]}, (shape[-1],), "int64")
     if bench.chance(0.5) or len(shape) < 2:
         return bench.binary("add", value, bench.add("astype", (last,), {"dtype": "float32"}, (shape[-1],)))
@@ -121,6 +123,16 @@ def counted(bench: Bench) -> int:
     column = bench.add("expand_dims", (rows,), {"axis": [1]}, (shape[-2], 1), "int64")
     truth = bench.binary(bench.one_of(COMPARISONS), last, column, "bool")
     return bench.add("where", (truth, value, bench.scalar(-1.0)), {}, shape)
+
+
+def _times_its_length(bench: Bench, value: int) -> int:
+    """A value times one of its extents."""
+    shape = bench.shape_of(value)
+    extents = bench.add("shape_to_tensor", (), {"shape": list(shape)}, (len(shape),), "int64")
+    place = bench.number(0, len(shape) - 1)
+    length = bench.add("take", (extents,), {"indices": [place], "axis": 0}, (1,), "int64")
+    factor = bench.add("astype", (length,), {"dtype": "float32"}, (1,))
+    return bench.binary("multiply", value, factor)
 
 
 def filled(bench: Bench) -> int:

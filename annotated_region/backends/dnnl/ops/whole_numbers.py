@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tvm import tirx
+from tvm import relax, tirx
 
 from annotated_region.backends.dnnl.graph import HALVES, DataType, Kind, TensorId, volume
 from annotated_region.backends.dnnl.importer import shape_of
@@ -28,6 +28,7 @@ from annotated_region.backends.dnnl.parameters import (
     Combination,
     Comparing,
     Comparison,
+    Concat,
     Cumulation,
     Predicate,
     Property,
@@ -196,6 +197,25 @@ def _arange(call: OpConversion) -> TensorId:
     (start,) = shape_of(call.op.args[:1])
     step = int(expect(tirx.IntImm, call.op.args[2]))
     return call.add(Kind.RANGE, [], Range(start, step), call.importer.dtype(call.op.out_type))
+
+
+def _shape_problems(op: OpView) -> Problems:
+    shape = op.args[0]
+    if not isinstance(shape, relax.ShapeExpr):
+        yield "the shape is computed by another op"
+        return
+    for extent in shape.values:
+        if not is_made_of_extents(extent):
+            yield f"the extent {extent} cannot be computed at run time"
+
+
+@converts("relax.shape_to_tensor", operands=(), result=WHOLE, unless=_shape_problems)
+def _shape_to_tensor(call: OpConversion) -> TensorId:
+    """Each extent is a range of one number."""
+    extents = shape_of(expect(relax.ShapeExpr, call.op.args[0]).values)
+    graph, dtype = call.graph, call.importer.dtype(call.op.out_type)
+    parts = [graph.add(Kind.RANGE, (), (1,), Range(extent, 0), dtype=dtype) for extent in extents]
+    return parts[0] if len(parts) == 1 else call.add(Kind.CONCAT, parts, Concat(0))
 
 
 def _filling_problems(op: OpView) -> Problems:

@@ -68,9 +68,13 @@ def _shape_of(emission: Emission, op: OpView) -> str:
     return emission.node("Shape", emission.operand(op.args[0]))
 
 
-@converter("relax.shape_to_tensor", alone=False)
+@converter("relax.shape_to_tensor")
 def _shape_to_tensor(emission: Emission, op: OpView) -> str:
-    return emission.operand(op.args[0])
+    """Claimed alone if it holds the extents themselves: no region can take a shape from another op."""
+    shape = op.args[0]
+    if isinstance(shape, relax.ShapeExpr):
+        return emission.node("Identity", emission.shape(shape.values))
+    return emission.operand(shape)
 
 
 @converter("relax.squeeze")

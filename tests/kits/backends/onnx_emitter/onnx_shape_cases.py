@@ -207,6 +207,13 @@ def arange(draw: Draw, dtype: str) -> Graph:
     return Graph((some(draw, (count,), dtype),), lambda x: op.add(x, op.arange(1, 1 + 2 * count, 2, dtype)))
 
 
+@case("shape_to_tensor", dtypes=("int64",))
+def numbers_of_a_shape(draw: Draw, dtype: str) -> Graph:
+    shape = relax.ShapeExpr(extents(draw))
+    given = some(draw, (len(shape.values),), dtype)
+    return Graph((given,), lambda x: op.add(x, op.shape_to_tensor(shape)))
+
+
 @case("triu", "tril", dtypes=("float32", "int64"))
 def triangle(draw: Draw, dtype: str, function: Callable[..., Any]) -> Graph:
     offset = draw(st.integers(-1, 2))
