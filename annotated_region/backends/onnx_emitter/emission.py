@@ -12,6 +12,7 @@ from tvm import relax, tirx
 from annotated_region.backends.onnx_emitter.converter_table import CONVERTERS
 from annotated_region.backends.onnx_emitter.dialect import Dialect
 from annotated_region.backends.onnx_emitter.graph import Graph, Port
+from annotated_region.backends.onnx_emitter.known_extents import KnownExtents
 from annotated_region.functions.extent_bounds import bounds_of
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import Declined, Translation, flat, require
@@ -79,6 +80,7 @@ class Emission(Translation[str]):
         self._symbols: dict[relax.Expr, tuple[str, int, bool]] = {}
         self._symbol_names: dict[relax.Expr, str] = {}
         self._shapes: dict[str, str] = {}
+        self._known = KnownExtents()
         # For each value that became an output, the name of the first output.
         self._output_names: dict[str, str] = {}
 
@@ -143,6 +145,9 @@ class Emission(Translation[str]):
             )
         if not isinstance(value, Arithmetic):
             raise Declined(f"the extent {value} is not plain arithmetic")
+        place = self._known.place_of(value)
+        if place is not None:
+            return self._extent_of(*place)
         left, right = self.extent(value.a), self.extent(value.b)
         if isinstance(value, tirx.FloorDiv) and bounds_of(value.a, least=1)[0] < 0:
             # `Div` rounds towards zero: of -n // 4, the rest is subtracted first.
@@ -172,7 +177,12 @@ class Emission(Translation[str]):
             raise Declined(f"no converter for {op.name}")
         if not isinstance(op.out_type, relax.ShapeType):
             self._require_types(op.out_type)
-        return convert(self, op)
+        result = convert(self, op)
+        types = op.out_type.fields if isinstance(op.out_type, tvm.ir.TupleType) else (op.out_type,)
+        for value, type_ in zip(flat(result), types, strict=False):
+            if isinstance(value, str) and isinstance(type_, relax.TensorType):
+                self._known.note(value, extents_of(type_))
+        return result
 
     def _require_types(self, type_: tvm.ir.Type) -> None:
         if isinstance(type_, tvm.ir.TupleType):
@@ -231,6 +241,8 @@ class Emission(Translation[str]):
         return self._symbol_names[extent]
 
     def _bind_symbols(self, name: str, extents: Sequence[Dim], is_shape: bool) -> None:
+        if is_shape:
+            self._known.note(name, extents)
         for position, extent in enumerate(extents):
             if isinstance(extent, relax.Var):
                 self._symbols[extent] = (name, position, is_shape)
@@ -244,10 +256,14 @@ class Emission(Translation[str]):
             self._symbols[symbol] = (name, 0, False)
         name, position, is_shape = self._symbols[symbol]
         if is_shape:
-            if name not in self._shapes:
-                self._shapes[name] = self.node("Shape", name)
-            name = self._shapes[name]
+            return self._extent_of(name, position)
         return self.node("Gather", name, self.ints([position]), axis=0)
+
+    def _extent_of(self, name: str, axis: int) -> str:
+        """A vector of one extent of a tensor."""
+        if name not in self._shapes:
+            self._shapes[name] = self.node("Shape", name)
+        return self.node("Gather", self._shapes[name], self.ints([axis]), axis=0)
 
     def passed_shape(self, extents: Iterable[Dim]) -> str:
         """A vector of extents."""

@@ -44,6 +44,9 @@ The maximum of nothing but -inf is the lowest finite number; minima, and windows
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 
 from annotated_region.backends.onnx_emitter.copies import copied, copy_output
@@ -69,21 +72,40 @@ _OF_BYTES = _PRODUCTS | {"Conv", "ConvTranspose"}
 _NORMS = frozenset(("InstanceNormalization", "LayerNormalization", "ReduceMean"))
 
 
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """The operator that makes each value, and the values that are computed from constants alone."""
+
+    makers: Mapping[str, Operator]
+    constants: frozenset[str]
+
+    @staticmethod
+    def of(graph: Graph) -> _Sources:
+        """Those of a graph, whose operators are in topological order."""
+        constants = {*graph.constants, *graph.weights, ""}
+        for each in graph.operators:
+            if constants.issuperset(each.inputs):
+                constants.update(each.outputs)
+        makers = {name: each for each in graph.operators for name in each.outputs}
+        return _Sources(makers, frozenset(constants))
+
+
 def repair(graph: Graph) -> None:
     """Insert copies and write operators in parts where OpenVINO needs it; the graph computes the same."""
     with_infinities(graph)
-    makers = {name: each for each in graph.operators for name in each.outputs}
+    sources = _Sources.of(graph)
     for port in graph.outputs:
-        if _is_shared_view(graph, makers, port.name):
+        if _is_shared_view(graph, sources, port.name):
             copy_output(graph, port, f"{port.name}_view")
     is_quantized = any(each.kind in _QUANTIZED for each in graph.operators)
     scales = (_apart_from_readers, _apart_from_norms, _in_parts) if is_quantized else ()
     for part in (_of_halves, _by_comparison, _apart_from_factors, _apart_from_products, *scales):
-        graph.operators = [each for operator in graph.operators for each in part(graph, makers, operator)]
+        graph.operators = [each for operator in graph.operators for each in part(graph, sources, operator)]
 
 
-def _is_shared_view(graph: Graph, makers: dict[str, Operator], name: str) -> bool:
+def _is_shared_view(graph: Graph, sources: _Sources, name: str) -> bool:
     """Whether a value is a view, directly or through other views, of a value with another reader."""
+    makers = sources.makers
     while name in makers and makers[name].kind in _VIEWS:
         name = makers[name].inputs[0]
         if sum(name in each.inputs for each in graph.operators) > 1:
@@ -91,31 +113,25 @@ def _is_shared_view(graph: Graph, makers: dict[str, Operator], name: str) -> boo
     return False
 
 
-def _apart_from_factors(
-    graph: Graph, makers: dict[str, Operator], operator: Operator
-) -> tuple[Operator, ...]:
+def _apart_from_factors(graph: Graph, sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
     """The operator; a convolution reads a copy of scaled data."""
-    if operator.kind != "Conv" or not _is_scaled(graph, makers, operator.inputs[0]):
+    if operator.kind != "Conv" or not _is_scaled(graph, sources, operator.inputs[0]):
         return (operator,)
     return _reading_a_copy(graph, operator, operator.inputs[0])
 
 
-def _apart_from_products(
-    graph: Graph, makers: dict[str, Operator], operator: Operator
-) -> tuple[Operator, ...]:
+def _apart_from_products(graph: Graph, sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
     """The operator; one with a constant that OpenVINO misplaces reads a copy of the product."""
     if operator.kind not in _BEHIND:
         return (operator,)
-    constants = [each for each in operator.inputs if _is_constant(graph, makers, each)]
+    constants = [each for each in operator.inputs if each in sources.constants]
     data = [each for each in operator.inputs if each not in constants]
     if len(data) != 1 or not any(_is_misplaced(graph, each) for each in constants):
         return (operator,)
-    return _reading_a_copy(graph, operator, *data) if _is_product(graph, makers, *data) else (operator,)
+    return _reading_a_copy(graph, operator, *data) if _is_product(sources, *data) else (operator,)
 
 
-def _apart_from_readers(
-    graph: Graph, _makers: dict[str, Operator], operator: Operator
-) -> tuple[Operator, ...]:
+def _apart_from_readers(graph: Graph, _sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
     """The operator; readers of a convolution or product with several readers read a copy."""
     if operator.kind not in _OF_BYTES:
         return (operator,)
@@ -128,19 +144,19 @@ def _apart_from_readers(
     return Operator(operator.kind, operator.inputs, (made,), operator.attrs), copied(graph, made, name)
 
 
-def _apart_from_norms(graph: Graph, _makers: dict[str, Operator], operator: Operator) -> tuple[Operator, ...]:
+def _apart_from_norms(graph: Graph, _sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
     """The operator; a normalization reads a copy of its data."""
     if operator.kind not in _NORMS:
         return (operator,)
     return _reading_a_copy(graph, operator, operator.inputs[0])
 
 
-def _of_halves(graph: Graph, _makers: dict[str, Operator], operator: Operator) -> tuple[Operator, ...]:
+def _of_halves(graph: Graph, _sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
     """The operator; the double of an extreme of halves."""
     return of_halves(graph, operator) if operator.kind in _EXTREMES else (operator,)
 
 
-def _by_comparison(graph: Graph, _makers: dict[str, Operator], operator: Operator) -> tuple[Operator, ...]:
+def _by_comparison(graph: Graph, _sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
     """The operator; a test for infinity as a comparison."""
     if operator.kind != "IsInf":
         return (operator,)
@@ -150,9 +166,9 @@ def _by_comparison(graph: Graph, _makers: dict[str, Operator], operator: Operato
     return Operator("Abs", (data,), (size,), {}), Operator("Equal", (size, infinity), operator.outputs, {})
 
 
-def _in_parts(graph: Graph, makers: dict[str, Operator], operator: Operator) -> tuple[Operator, ...]:
+def _in_parts(graph: Graph, sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
     """The operator; a quantization with a computed scale in parts."""
-    if operator.kind != "QuantizeLinear" or _is_constant(graph, makers, operator.inputs[1]):
+    if operator.kind != "QuantizeLinear" or operator.inputs[1] in sources.constants:
         return (operator,)
     data, scale, zero = operator.inputs
     dtype = graph.dtypes[operator.outputs[0]]
@@ -191,33 +207,32 @@ def _shape(graph: Graph, constant: str) -> tuple[int, ...] | None:
     return None if held is None else tuple(int(extent) for extent in held.shape)
 
 
-def _is_product(graph: Graph, makers: dict[str, Operator], name: str) -> bool:
+def _is_product(sources: _Sources, name: str) -> bool:
     """Whether a value is a product, or computed from a product and constants."""
-    operator = makers.get(name)
-    if operator is None:
-        return False
-    data = [each for each in operator.inputs if each and not _is_constant(graph, makers, each)]
-    return operator.kind in _PRODUCTS or (len(set(data)) == 1 and _is_product(graph, makers, data[0]))
+    while name in sources.makers:
+        operator = sources.makers[name]
+        if operator.kind in _PRODUCTS:
+            return True
+        data = {each for each in operator.inputs if each not in sources.constants}
+        if len(data) != 1:
+            return False
+        (name,) = data
+    return False
 
 
-def _is_scaled(graph: Graph, makers: dict[str, Operator], name: str) -> bool:
+def _is_scaled(graph: Graph, sources: _Sources, name: str) -> bool:
     """Whether a value is a linear function of another value, with constants of several elements."""
-    operator = makers.get(name)
-    if operator is None:
-        return False
-    if operator.kind in _BETWEEN:
-        return _is_scaled(graph, makers, operator.inputs[0])
-    if operator.kind not in _LINEAR:
-        return operator.kind == "LayerNormalization"  # it ends with a factor and a summand
-    known = [_is_constant(graph, makers, each) for each in operator.inputs]
-    if not any(known):
-        return False
-    constant, other = operator.inputs if known[0] else reversed(operator.inputs)
-    is_one_number = constant in graph.constants and graph.constants[constant].size == 1
-    return not is_one_number or _is_scaled(graph, makers, other)
-
-
-def _is_constant(graph: Graph, makers: dict[str, Operator], name: str) -> bool:
-    if name in graph.constants or name in graph.weights:
-        return True
-    return name in makers and all(_is_constant(graph, makers, each) for each in makers[name].inputs if each)
+    while name in sources.makers:
+        operator = sources.makers[name]
+        if operator.kind in _BETWEEN:
+            name = operator.inputs[0]
+            continue
+        if operator.kind not in _LINEAR:
+            return operator.kind == "LayerNormalization"  # it ends with a factor and a summand
+        constant, *others = sorted(operator.inputs, key=lambda each: each not in sources.constants)
+        if constant not in sources.constants:
+            return False
+        if constant not in graph.constants or graph.constants[constant].size != 1:
+            return True
+        (name,) = others
+    return False

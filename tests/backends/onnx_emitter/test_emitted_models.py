@@ -97,6 +97,7 @@ def test_symbolic_extents_become_named_dimensions_and_shapes_are_computed():
             op.reshape(heads, (n * 2, s, 3)),
             op.broadcast_to(op.sum(x, axis=[2], keepdims=True), (n, s, 5)),
             op.add(op.arange(s, dtype="int64"), relax.const(1, "int64")),
+            op.shape_to_tensor(relax.ShapeExpr([s, n * 3, 5])),
         )
 
     model = emit(function([x], make), DIALECT)
@@ -104,12 +105,13 @@ def test_symbolic_extents_become_named_dimensions_and_shapes_are_computed():
     assert model.inputs[0].shape == ("n", "s", 6)
     for extents in ((1, 4, 6), (3, 1, 6)):
         data = array(*extents)
-        heads, sums, count = run(model, data)
+        heads, sums, count, numbers = run(model, data)
         batch, length, _ = extents
         expected = data.reshape(batch, length, 2, 3).transpose(0, 2, 1, 3).reshape(batch * 2, length, 3)
         np.testing.assert_array_equal(heads, expected)
         np.testing.assert_allclose(sums, np.repeat(data.sum(2, keepdims=True), 5, 2), rtol=1e-5)
         np.testing.assert_array_equal(count, np.arange(length) + 1)
+        np.testing.assert_array_equal(numbers, [length, batch * 3, 5])
 
 
 @pytest.mark.parametrize(
@@ -128,6 +130,25 @@ def test_a_reshape_copies_infers_or_computes_symbolic_extents(after, constant):
     assert (constant in vectors) == (constant is not None)
     found = run(model, array(2, 5, 6))[0]
     np.testing.assert_array_equal(found, array(2, 5, 6).reshape(after(2, 5)))
+
+
+def test_a_quotient_that_a_tensor_has_as_its_extent_is_read_from_its_shape():
+    """OpenVINO divides integers in float32."""
+    n, s = tirx.Var("n", "int64"), tirx.Var("s", "int64")
+    x = var("x", (n, 4, s))
+
+    def make(builder):
+        shorter = builder.emit(op.nn.max_pool1d(x, 2, 2))
+        rows = builder.emit(op.permute_dims(shorter, [0, 2, 1]))
+        return op.reshape(rows, (n * (s // 2), 2, 2)), op.reshape(rows, (n * 2, s // 2, 2))
+
+    model = emit(function([x], make), DIALECT)
+    assert "Div" not in {each.kind for each in model.graph.operators}
+    for extents in ((1, 4, 5), (3, 4, 6)):
+        found = run(model, array(*extents))
+        rows = array(*extents)[:, :, : extents[2] // 2 * 2].reshape(extents[0], 4, -1, 2).max(3)
+        for each in found:
+            np.testing.assert_array_equal(each, rows.transpose(0, 2, 1).reshape(each.shape))
 
 
 def test_two_symbols_of_one_name_are_two_dimensions():
