@@ -13,9 +13,12 @@ from tvm import relax
 from annotated_region.arguments import brief_repr
 from annotated_region.checked import checked
 from annotated_region.errors import AnnotatedRegionError, ModelError, UsageError
+from annotated_region.functions.extent_checks import with_extent_checks
 from annotated_region.importing.origins import NodeResults, with_origins
+from annotated_region.importing.torch_converters.agreement import Agreement
 from annotated_region.importing.torch_converters.converting import CONVERTERS
 from annotated_region.importing.torch_converters.torch_node import TorchNode, shape_difference
+from annotated_region.importing.torch_inputs import with_settled_extents
 from annotated_region.importing.torch_norms import group_norm
 from annotated_region.importing.torch_types import keep_half_types
 
@@ -83,12 +86,22 @@ def from_exported_program(
     _require_program(isinstance(program, ExportedProgram), program)
     noted = _NotedConversions(dict(custom_convert_map or {}), _constants_of(program))
     names = dict.fromkeys((*ExportedProgramImporter().create_convert_map(), *CONVERTERS, *noted.custom))
+    settled = with_settled_extents(program) if options.get("run_ep_decomposition", True) else None
+    if settled is not None:
+        program, options = settled, options | {"run_ep_decomposition": False}
     try:
         mod = imported(program, custom_convert_map=dict.fromkeys(names, noted.convert), **options)
     except (AssertionError, NotImplementedError, ValueError) as error:
         # TVM checks for unknown ops and kinds of inputs before it converts any op.
         raise ModelError(f"TVM cannot import the program: {_first_line(error)}") from error
-    return with_origins(mod, noted.results)
+    return _with_checks(with_origins(mod, noted.results), noted.agreement)
+
+
+def _with_checks(mod: tvm.IRModule, agreement: Agreement) -> tvm.IRModule:
+    """The module with a check of the equations at the beginning of its function."""
+    if agreement.equations:
+        mod["main"] = with_extent_checks(mod["main"], agreement.equations)
+    return mod
 
 
 def _require_program(condition: bool, program: object) -> None:
@@ -122,6 +135,7 @@ class _NotedConversions:
         self.custom = custom
         self.constants = constants
         self.results = NodeResults()
+        self.agreement = Agreement()
         self._table: dict[str, Callable[[fx.Node], object]] = {}
         self._builder: relax.BlockBuilder | None = None
 
@@ -141,7 +155,8 @@ class _NotedConversions:
     def _checked(self, name: str, node: fx.Node, importer: ExportedProgramImporter) -> object:
         """The result of a node, checked against the shape in PyTorch."""
         try:
-            result = self._converted(name, node, importer)
+            with self.agreement.of_operands(name, node, importer):
+                result = self._converted(name, node, importer)
         except (AnnotatedRegionError, MemoryError) as error:
             if isinstance(error, ModelError):
                 raise ModelError(f"{name} ({_origin_of(node)}): {error}") from error

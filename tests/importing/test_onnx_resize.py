@@ -146,3 +146,28 @@ def test_symbolic_extents_by_a_fraction_are_refused():
     model.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "height"
     with pytest.raises(ar.ModelError, match=r"symbolic extent by 0\.5, which is not an integer"):
         ar.from_onnx(model)
+
+
+def test_sizes_may_hold_the_extents_of_the_batch():
+    """As PyTorch's exporters write the size of an image in a batch of any length."""
+    nodes = [
+        helper.make_node("Shape", ["image"], ["shape"]),
+        helper.make_node("Slice", ["shape", "first", "last"], ["batch"]),
+        helper.make_node("Concat", ["batch", "size"], ["sizes"], axis=0),
+        helper.make_node("Resize", ["image", "", "", "sizes"], ["result"], mode="linear"),
+    ]
+    constants = {"first": [0], "last": [2], "size": [8, 3]}
+    graph = helper.make_graph(
+        nodes,
+        "resize",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", *SHAPE[1:]])],
+        [helper.make_tensor_value_info("result", TensorProto.FLOAT, [None] * 4)],
+        [numpy_helper.from_array(np.array(value), name) for name, value in constants.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    machine = relax.VirtualMachine(ar.build(ar.from_onnx(model)), tvm.cpu())
+    for count in (1, 3):
+        image = np.random.default_rng(count).standard_normal((count, *SHAPE[1:])).astype("float32")
+        found = machine["main"](tvm.runtime.tensor(image)).numpy()
+        np.testing.assert_allclose(found, session.run(None, {"image": image})[0], atol=1e-5)

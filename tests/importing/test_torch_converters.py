@@ -18,9 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWa
 SIZES = ((2, 7), (1, 5), (3, 12))
 GROUPS = ("arithmetic", "indexing", "slices", "views", "scatters", "reductions")
 REFUSED = {
-    "antialiasing": (
-        r"_upsample_bilinear2d_aa\.default \(.*\): interpolate\(antialias=True\) is not supported"
-    ),
+    "antialiasing between corners": r"_upsample_bilinear2d_aa\.default \(.*\): antialias=True with align",
     "an op without converter": r"TVM cannot import the program: .*logcumsumexp\.default",
     "a mean of what is scattered": (r"scatter_reduce\.two \(.*\): it is not supported with these arguments"),
     "truth values as an index": r"TVM cannot import index\.Tensor \(.*\): ",
@@ -78,3 +76,15 @@ def test_what_cannot_be_imported_is_named(torch_functions, name):
     program = torch_functions.torch.export.export(model, (torch_functions.seeded(2, 7, 8),))
     with pytest.raises(ar.ModelError, match=REFUSED[name]):
         ar.from_exported_program(program)
+
+
+def test_an_axis_that_turns_out_to_be_static_is_static(torch_functions):
+    """PyTorch's exporter leaves a symbol with the value 2 there."""
+    torch = torch_functions.torch
+    rows = torch.nn.Module()
+    rows.forward = lambda x: torch.cat([x, torch.ones(2, 3)], 1).sum(1) + torch.ones(2)
+    x, automatic = torch_functions.seeded(2, 5), torch.export.Dim.AUTO
+    program = torch.export.export(rows, (x,), dynamic_shapes=({0: automatic, 1: automatic},), strict=False)
+    main = ar.from_exported_program(program)["main"]
+    assert main.params[0].ty.shape.values[0] == 2
+    assert [int(each) for each in main.ret_ty.fields[0].shape.values] == [2]

@@ -12,9 +12,10 @@ import enum
 from collections.abc import Mapping
 
 import numpy as np
-from tvm import relax
+from tvm import relax, tirx
 
-from annotated_region.importing.onnx_converters.interpolation import (
+from annotated_region.importing.axis_products import product_along
+from annotated_region.importing.interpolation import (
     AxisScale,
     Interpolation,
     nearest_elements,
@@ -23,6 +24,7 @@ from annotated_region.importing.onnx_converters.interpolation import (
 )
 from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
+from annotated_region.tvm_adapter.arithmetic import provably_equal
 
 __all__: list[str] = []
 
@@ -62,7 +64,7 @@ _Scale = AxisScale | _Symbolic
 def _resized(node: OnnxNode) -> relax.Expr:
     data = node.tensor(0)
     coordinates = node.text("coordinate_transformation_mode", "half_pixel")
-    has_numbers = any(_numbers(node, place) for place in (2, 3))
+    has_numbers = bool(_numbers(node, 2) or _sizes(node))
     if coordinates == "tf_crop_and_resize" or not has_numbers:
         return _left_to_tvm(node, "a region of interest or a computed size")
     how = _interpolation(node, coordinates)
@@ -116,29 +118,41 @@ def _axes(node: OnnxNode, rank: int) -> tuple[int, ...]:
 
 def _scales(node: OnnxNode, data: relax.Expr, axes: tuple[int, ...]) -> list[_Scale]:
     """The scale of each axis."""
-    by_scale, by_size = (_numbers(node, place) for place in (2, 3))
-    given = by_scale or by_size
+    by_scale, by_size = _numbers(node, 2), _sizes(node)
+    count = len(by_scale) + len(by_size)
     node.require(bool(by_scale) != bool(by_size), "has both scales and sizes, or neither")
-    node.require(len(given) == len(axes), f"has {len(given)} scales or sizes for {len(axes)} axes")
+    node.require(count == len(axes), f"has {count} scales or sizes for {len(axes)} axes")
+    numbers = [*by_scale, *(each for each in by_size if isinstance(each, int))]
     node.require(
-        all(np.isfinite(each) and each > 0 for each in given), f"has scales or sizes of {tuple(given)}"
+        all(np.isfinite(each) and each > 0 for each in numbers), f"has scales or sizes of {tuple(numbers)}"
     )
     shape = node.shape(data)
     extents = [shape[axis] for axis in axes]
     if by_scale:
-        return [_by_scale(node, extent, scale) for extent, scale in zip(extents, given, strict=True)]
+        return [_by_scale(node, extent, scale) for extent, scale in zip(extents, by_scale, strict=True)]
     policy = node.text("keep_aspect_ratio_policy", "stretch")
     node.require(policy in _POLICIES, f"has the attribute 'keep_aspect_ratio_policy' of {policy!r}")
     if policy == "stretch":
-        return [_to_size(extent, int(size)) for extent, size in zip(extents, given, strict=True)]
-    known = [_known(node, extent) for extent in extents]
-    ratios = [size / extent for size, extent in zip(given, known, strict=True)]
+        return [_to_size(extent, size) for extent, size in zip(extents, by_size, strict=True)]
+    known, sizes = ([_known(node, extent) for extent in each] for each in (extents, by_size))
+    ratios = [size / extent for size, extent in zip(sizes, known, strict=True)]
     common = min(ratios) if policy == "not_larger" else max(ratios)
     return [AxisScale(extent, int(common * extent + 0.5), common) for extent in known]
 
 
-def _to_size(extent: int | relax.Expr, size: int) -> _Scale:
-    return AxisScale(extent, size, size / extent) if isinstance(extent, int) else _Symbolic.TO_A_SIZE
+def _to_size(extent: int | relax.Expr, size: int | relax.Expr) -> _Scale:
+    if isinstance(extent, int) and isinstance(size, int):
+        return AxisScale(extent, size, size / extent)
+    return _Symbolic.STAYS if provably_equal(extent, size) else _Symbolic.TO_A_SIZE
+
+
+def _sizes(node: OnnxNode) -> list[int | relax.Expr]:
+    """The sizes: numbers, and extents where exporters join those of the batch with the size of the image."""
+    given = node.inputs[3] if node.has(3) else None
+    values = given.ty.values if given is not None and isinstance(given.ty, relax.ShapeType) else None
+    if values is None:
+        return [int(number) for number in _numbers(node, 3)]
+    return [int(each) if isinstance(each, tirx.IntImm) else each for each in values]
 
 
 def _numbers(node: OnnxNode, place: int) -> list[float]:
@@ -226,14 +240,5 @@ def _along_axes(
         # ONNX Runtime cuts a kernel that is longer than the axis, where ONNX repeats its ends.
         is_inside = not how.antialias or reach(how, scale) < scale.before
         node.require(is_inside, f"averages more elements than the axis {axis} has")
-        data = _product_along(node, data, axis, relax.const(weights(how, scale).T.astype(dtype)))
+        data = product_along(node.emit, data, axis, relax.const(weights(how, scale).T.astype(dtype)))
     return data
-
-
-def _product_along(node: OnnxNode, data: relax.Expr, axis: int, matrix: relax.Expr) -> relax.Expr:
-    last = rank_of(data) - 1
-    if axis == last:
-        return node.emit(relax.op.matmul(data, matrix))
-    order = [*range(axis), last, *range(axis + 1, last), axis]
-    turned = node.emit(relax.op.permute_dims(data, order))
-    return node.emit(relax.op.permute_dims(node.emit(relax.op.matmul(turned, matrix)), order))

@@ -42,7 +42,9 @@ def bound_in(extent: Extent, value: object, given: object) -> Extent:
     number = _number(value)
     if begins_at_end:
         return tirx.Max(tirx.Add(_number(extent), number), _number(0))
-    return 0 if value == 0 and isinstance(value, int) else tirx.Min(number, _number(extent))
+    if value == 0 and isinstance(value, int):
+        return 0
+    return number if _is_at_most(given, extent) else tirx.Min(number, _number(extent))
 
 
 def is_below_zero(given: object) -> bool | None:
@@ -59,6 +61,14 @@ def is_below_zero(given: object) -> bool | None:
     if range_.lower >= 0:
         return False
     return True if range_.upper < 0 else None
+
+
+def _is_at_most(given: object, extent: Extent) -> bool:
+    """Whether what a node computes of extents is at most a number in all runs."""
+    symbol = getattr(getattr(given, "meta", {}).get("val"), "node", None)
+    if symbol is None or not isinstance(extent, int):
+        return False
+    return bool(symbol.shape_env.bound_sympy(symbol.expr).upper <= extent)
 
 
 def _number(value: object) -> relax.Expr:

@@ -5,7 +5,7 @@
 *   ``interpolate(mode="nearest")`` reads ``floor(i * before / after)``; the importer uses pixel centres.
 *   ``interpolate(mode="bilinear", scale_factor=f)`` reads at ``(i + 0.5) / f - 0.5``; the importer replaces
     the factor by the quotient of the extents, which differs unless ``f`` times the extent is a whole number.
-*   ``interpolate(antialias=True)`` averages skipped elements; the importer ignores it. It is rejected.
+*   ``interpolate(antialias=True)`` averages skipped elements; the importer ignores it.
 *   ``max_pool2d(return_indices=True)`` gets zeros as indices. It is rejected if they are read.
 """
 
@@ -17,6 +17,8 @@ import numpy as np
 from tvm import relax
 
 from annotated_region.errors import ModelError
+from annotated_region.importing.axis_products import product_along
+from annotated_region.importing.interpolation import AxisScale, Interpolation, weights
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import (
     TorchNode,
@@ -70,13 +72,16 @@ def averaged_by_divisor(node: TorchNode) -> relax.Expr | None:
 def nearest(node: TorchNode) -> relax.Expr | None:
     """The nearest elements, by integer factors or to a given size."""
     data, size, factors = node.tensor(0), node.argument(1, "output_size"), node.argument(2, "scale_factors")
-    *_, height, width = extents_of_tensor(data)
+    extents = extents_of_tensor(data)[2:]
     if size is None:
         assert isinstance(factors, list)
         if not all(float(factor).is_integer() for factor in factors):
-            return _picked(node, data, factors)
-        size = [extent * int(factor) for extent, factor in zip((height, width), factors, strict=True)]
+            return _picked_by_factors(node, data, factors)
+        size = [extent * int(factor) for extent, factor in zip(extents, factors, strict=True)]
     assert isinstance(size, list)
+    known = [(before, after) for before, after in zip(extents, size, strict=True) if isinstance(before, int)]
+    if len(known) == len(size) and any(after % before for before, after in known):
+        return _picked(node, data, [(before, after, before / after) for before, after in known])
     return node.emit(
         relax.op.image.resize2d(
             data,
@@ -89,12 +94,17 @@ def nearest(node: TorchNode) -> relax.Expr | None:
     )
 
 
-def _picked(node: TorchNode, data: relax.Expr, factors: list[object]) -> relax.Expr:
-    """The nearest elements by any factors, which PyTorch inverts in float32."""
-    for axis, (extent, factor) in enumerate(_by_axis(data, factors), 2):
-        step = np.float32(1 / factor)
-        places = np.floor(np.arange(int(extent * factor), dtype="float32") * step).astype("int64")
-        data = node.emit(relax.op.take(data, relax.const(np.minimum(places, extent - 1)), axis))
+def _picked_by_factors(node: TorchNode, data: relax.Expr, factors: list[object]) -> relax.Expr:
+    """The nearest elements by any factors."""
+    pairs = _by_axis(data, factors)
+    return _picked(node, data, [(extent, int(extent * factor), 1 / factor) for extent, factor in pairs])
+
+
+def _picked(node: TorchNode, data: relax.Expr, steps: list[tuple[int, int, float]]) -> relax.Expr:
+    """The nearest elements: for each axis the extents before and after, and the step, rounded to float32."""
+    for axis, (before, after, step) in enumerate(steps, 2):
+        places = np.floor(np.arange(after, dtype="float32") * np.float32(step)).astype("int64")
+        data = node.emit(relax.op.take(data, relax.const(np.minimum(places, before - 1)), axis))
     return data
 
 
@@ -148,6 +158,35 @@ def largest_without_places(node: TorchNode) -> relax.Expr | None:
     return None
 
 
+@converts("_adaptive_avg_pool2d.default")
+def averaged_by_parts(node: TorchNode) -> relax.Expr | None:
+    """The means of parts of different lengths: a product along each axis, which targets claim."""
+    data, counts = node.tensor(0), node.argument(1, "output_size")
+    assert isinstance(counts, list)
+    rank = len(extents_of_tensor(data))
+    extents = [extent for extent in extents_of_tensor(data)[-2:] if isinstance(extent, int)]
+    if len(extents) < 2 or all(extent % count == 0 for extent, count in zip(extents, counts, strict=True)):
+        return None
+    for extent, count, axis in zip(extents, counts, range(rank - 2, rank), strict=True):
+        matrix = relax.const(_shares(extent, count).T.astype(dtype_of_tensor(data)))
+        data = product_along(node.emit, data, axis, matrix)
+    return data
+
+
+def _shares(extent: int, count: int) -> np.ndarray:
+    """For each part of an axis the share of each element in its mean; neighbouring parts may overlap."""
+    places = np.arange(extent)
+    matrix = np.zeros((count, extent))
+    for part, (first, last) in enumerate(_parts(extent, count)):
+        matrix[part] = ((places >= first) & (places < last)) / (last - first)
+    return matrix
+
+
+def _parts(extent: int, count: int) -> list[tuple[int, int]]:
+    """Where the parts of an axis begin and end."""
+    return [(part * extent // count, -(-(part + 1) * extent // count)) for part in range(count)]
+
+
 @converts("adaptive_max_pool2d.default")
 def largest_of_parts(node: TorchNode) -> relax.Expr:
     """The maxima of parts of an image, as many as given; rejected if their places are read."""
@@ -165,7 +204,7 @@ def _largest_of_rows(node: TorchNode, data: relax.Expr, axis: int, count: int) -
         return node.emit(relax.op.max(data, axis, keepdims=True))
     if not isinstance(extent, int):
         raise ModelError(f"the symbolic extent {extent} divided into {count} parts is not supported")
-    bounds = [(part * extent // count, -(-(part + 1) * extent // count)) for part in range(count)]
+    bounds = _parts(extent, count)
     parts = [node.emit(relax.op.strided_slice(data, [axis], [first], [last])) for first, last in bounds]
     return node.emit(
         relax.op.concat([node.emit(relax.op.max(part, axis, keepdims=True)) for part in parts], axis)
@@ -173,6 +212,20 @@ def _largest_of_rows(node: TorchNode, data: relax.Expr, axis: int, count: int) -
 
 
 @converts("_upsample_bilinear2d_aa.default", "_upsample_bicubic2d_aa.default")
-def smoothed(_node: TorchNode) -> relax.Expr:
-    """Always rejected."""
-    raise ModelError("interpolate(antialias=True) is not supported: Relax has no antialiased resizing")
+def smoothed(node: TorchNode) -> relax.Expr:
+    """An antialiased resize: along each axis a product with the weights of the elements."""
+    data, size = node.tensor(0), node.argument(1, "output_size")
+    assert isinstance(size, list)
+    if bool(node.argument(2, "align_corners")):
+        raise ModelError("antialias=True with align_corners=True is not supported")
+    # PyTorch's cubic kernel is that of Pillow, which has another factor than the one without antialiasing.
+    mode = "linear" if "bilinear" in node.name else "cubic"
+    how = Interpolation(mode, "half_pixel", "floor", -0.5, antialias=True, exclude_outside=True)
+    for axis, extent in enumerate(extents_of_tensor(data)[2:], 2):
+        after, factor = size[axis - 2], node.argument(axis + 1, "scales_h" if axis == 2 else "scales_w")
+        if not isinstance(extent, int) or not isinstance(after, int):
+            raise ModelError(f"antialias=True from the extent {extent} to {after} needs numbers")
+        scale = AxisScale(extent, after, after / extent if factor is None else float(str(factor)))
+        matrix = relax.const(weights(how, scale).T.astype(dtype_of_tensor(data)))
+        data = product_along(node.emit, data, axis, matrix)
+    return data

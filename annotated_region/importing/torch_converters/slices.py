@@ -41,11 +41,18 @@ def sliced(node: TorchNode) -> relax.Expr | None:
 
 
 def _between(node: TorchNode, data: relax.Expr, axis: int, begin: object, end: object) -> relax.Expr | None:
-    """A slice with a computed bound, and with a negative one; others TVM converts."""
+    """A slice with a computed bound, one of which is negative or the begin; others TVM converts.
+
+    Rows behind a computed one are taken by their indices, which targets claim.
+    """
     given = [node.given(place, name) for place, name in ((2, "start"), (3, "end"))]
-    if not any(map(is_below_zero, given)) or node.argument(4, "step", 1) != 1:
+    is_below = [False if each is None else is_below_zero(each) for each in given]
+    begins_anywhere = isinstance(begin, relax.Expr) and None not in is_below
+    if not (any(is_below) or begins_anywhere) or node.argument(4, "step", 1) != 1:
         return None
     length = extents_of_tensor(data)[axis]
     first = 0 if given[0] is None else bound_in(length, begin, given[0])
     last = length if end is None else bound_in(length, end, given[1])
-    return node.emit(relax.op.strided_slice(data, [axis], [first], [last], assume_inbound=True))
+    if not begins_anywhere:
+        return node.emit(relax.op.strided_slice(data, [axis], [first], [last], assume_inbound=True))
+    return node.emit(relax.op.take(data, node.emit(relax.op.arange(first, last, 1, "int64")), axis))

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from torch import fx
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
-__all__ = ["TorchNode", "dtype_of_tensor", "extents_of_tensor", "is_tensor", "shape_difference"]
+__all__ = [
+    "TorchNode",
+    "dtype_of_tensor",
+    "extents_of_tensor",
+    "has_known_shape",
+    "is_tensor",
+    "shape_difference",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,12 @@ class TorchNode:
 def is_tensor(value: object) -> bool:
     """Whether the value of a node is a single tensor."""
     return isinstance(value, relax.Expr) and isinstance(value.ty, relax.TensorType)
+
+
+def has_known_shape(value: object) -> bool:
+    """Whether the value of a node is a single tensor with known extents."""
+    type_ = value.ty if isinstance(value, relax.Expr) else None
+    return isinstance(type_, relax.TensorType) and isinstance(type_.shape, relax.ShapeExpr)
 
 
 def dtype_of_tensor(value: relax.Expr) -> str:

@@ -1,11 +1,21 @@
-"""Repetitions with symbolic counts, windows and joined empty lists, which TVM 0.27's importer rejects."""
+"""Repetitions with symbolic counts, windows and joins of several types, which TVM 0.27's importer rejects.
+
+It also writes the extent of a -1 as a quotient of products with common factors.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+from math import gcd
+from operator import mul
+
 import numpy as np
+import tvm_ffi
 from tvm import relax
 
 from annotated_region.errors import ModelError
+from annotated_region.importing.torch_converters.bounds import Extent
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import (
     TorchNode,
@@ -28,16 +38,58 @@ def repeated(node: TorchNode) -> relax.Expr | None:
     return node.emit(relax.op.reshape(wide, [count * extent for count, extent in pairs]))
 
 
+@converts("view.default", "reshape.default", "_unsafe_view.default")
+def reshaped(node: TorchNode) -> relax.Expr | None:
+    """A reshape whose -1 is the number that PyTorch knows, or a quotient without common factors.
+
+    TVM's importer divides the products of all extents, of which TVM proves little.
+    """
+    data, sizes = node.tensor(0), node.argument(1, "size")
+    if not isinstance(sizes, list) or not any(isinstance(size, int) and size == -1 for size in sizes):
+        return None
+    place = next(index for index, size in enumerate(sizes) if isinstance(size, int) and size == -1)
+    known = getattr(node.node.meta.get("val"), "shape", sizes)[place]
+    others = [size for index, size in enumerate(sizes) if index != place]
+    found = known if isinstance(known, int) and known >= 0 else _quotient(extents_of_tensor(data), others)
+    if found is None:
+        return None
+    return node.emit(relax.op.reshape(data, [*others[:place], found, *others[place:]]))
+
+
+def _quotient(extents: Sequence[Extent], others: Sequence[Extent]) -> Extent | None:
+    """The product of extents divided by that of others; None if a symbolic one of these is not among them."""
+    left, number = list(extents), 1
+    for other in others:
+        place = next((index for index, each in enumerate(left) if _are_equal(each, other)), None)
+        if place is not None:
+            del left[place]
+        elif isinstance(other, int) and other > 0:
+            number *= other
+        else:
+            return None
+    whole = reduce(mul, (each for each in left if isinstance(each, int)), 1)
+    symbols: list[Extent] = [each for each in left if not isinstance(each, int)]
+    shared = gcd(whole, number)
+    product = reduce(mul, symbols, whole // shared)
+    return product if number == shared else product // (number // shared)
+
+
+def _are_equal(one: Extent, other: Extent) -> bool:
+    if isinstance(one, int) or isinstance(other, int):
+        return isinstance(one, int) and isinstance(other, int) and one == other
+    return bool(tvm_ffi.structural_equal(one, other))
+
+
 @converts("cat.default")
 def joined(node: TorchNode) -> relax.Expr | None:
-    """A concatenation without the empty lists, which PyTorch accepts beside tensors of any rank."""
+    """A concatenation in the type of the result, without empty lists, which may stand beside any rank."""
     parts, axis = node.argument(0), node.argument(1, "dim", 0)
     assert isinstance(parts, list)
     rest = [each for each in parts if extents_of_tensor(each) != [0]]
-    if not rest or len(rest) == len(parts):
+    is_mixed = any(dtype_of_tensor(each) != node.dtype for each in rest)
+    if not rest or (len(rest) == len(parts) and not is_mixed):
         return None
-    dtypes = {dtype_of_tensor(each) for each in parts}
-    return node.emit(relax.op.concat(rest, axis)) if len(dtypes) == 1 else None
+    return node.emit(relax.op.concat([node.cast(each, node.dtype) for each in rest], axis))
 
 
 @converts("unfold.default")

@@ -105,9 +105,24 @@ SLICES = {
     ),
 }
 
+
+def last_rows(x):
+    """Rows at the end of a table of 16, as many as x has, and what an exporter does not know to be one."""
+    table = torch.arange(16 * WIDTH).reshape(1, 16, WIDTH) * 0.1
+    rows = table[max(0, 1 - x.shape[1]) :, max(0, 16 - x.shape[1]) :]
+    return x + rows, torch.where(x > 0, rows, x)
+
+
 VIEWS = {
+    "the last rows of a table": last_rows,
+    "an extent that is left out": lambda x: (
+        x.reshape(x.shape[0], -1, 2, 4),
+        x.repeat(1, 2, 1).view(x.shape[0], x.shape[1], -1, 2, 4).sum(2),
+        functional.pad(x, (0, 0, 0, -x.shape[1] % 4)).reshape(x.shape[0], -1, 4, WIDTH).sum(2),
+    ),
     "repeated by rows": lambda x: x[:, :1].repeat(1, x.shape[1], 1) + x,
     "repeated by rows in front": lambda x: x[0, 0].repeat(x.shape[1], 2),
+    "beside other types": lambda x: torch.cat([x, numbers(x), x > 0], 1),
     "beside an empty list": lambda x: torch.cat([x.new_zeros(0), x, torch.zeros(0)], 1),
     "windows": lambda x: (x.unfold(2, 3, 2), x[:, :1].unfold(-1, 4, 5)),
     "a count rounded up": lambda x: x[0, 0].repeat(-(-x.shape[1] // 4), 1),
@@ -155,8 +170,17 @@ IMAGES = {
         functional.adaptive_max_pool2d(x, (5, 3)),
         functional.adaptive_max_pool2d(x, 1),
     ),
+    "means of parts": lambda x: (
+        functional.adaptive_avg_pool2d(x, (5, 3)),
+        functional.adaptive_avg_pool2d(x, (16, 7)),
+    ),
     "cropped": lambda x: functional.pad(x, (-2, 1, 3, -1), value=4.0) + functional.pad(x, (-1, 0, 2, 0)),
     "means, by whole factors": lambda x: functional.interpolate(x, scale_factor=2, mode="bilinear"),
+    "smoothed": lambda x: (
+        functional.interpolate(x, size=(5, 17), mode="bilinear", antialias=True),
+        functional.interpolate(x, size=(7, 4), mode="bicubic", antialias=True),
+        functional.interpolate(x, scale_factor=(0.3, 1.3), mode="bicubic", antialias=True),
+    ),
 }
 
 
@@ -193,8 +217,8 @@ GROUPS = {
 }
 
 REFUSED = {
-    "antialiasing": lambda x: torch.nn.functional.interpolate(
-        x[None], size=(3, 3), mode="bilinear", antialias=True
+    "antialiasing between corners": lambda x: torch.nn.functional.interpolate(
+        x[None], size=(3, 3), mode="bilinear", antialias=True, align_corners=True
     ),
     "an op without converter": lambda x: torch.logcumsumexp(x, 1),
     "a mean of what is scattered": lambda x: torch.zeros_like(x).scatter_reduce(

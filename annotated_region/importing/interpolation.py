@@ -1,4 +1,4 @@
-"""Interpolation weights of ``Resize`` along one axis, in numpy.
+"""Interpolation weights along one axis, in numpy, as ONNX's ``Resize`` defines them.
 
 Interpolation is separable and linear in the data, so an axis of ``n`` elements is resized to ``m`` by an
 ``m`` by ``n`` matrix. Row ``i`` has the kernel of the interpolation, centred at the coordinate of

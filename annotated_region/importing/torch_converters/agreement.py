@@ -1,0 +1,134 @@
+"""Operands of elementwise ops whose extents are equal in PyTorch, though TVM 0.27 cannot prove it.
+
+TVM gives the sum of tensors of the extents ``n`` and ``64 - max(64 - n, 0)`` no shape, after which neither
+TVM nor targets know any. An exporter accepts the sum only if the extents are equal in every run it allows,
+here for ``n`` up to 64. So one operand is reshaped to the extents of the other, and the equation becomes a
+check at the beginning of the function (`annotated_region.functions.extent_checks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import tvm_ffi
+from tvm import relax, tirx
+
+from annotated_region.importing.torch_converters.bounds import Extent
+from annotated_region.importing.torch_converters.torch_node import extents_of_tensor, has_known_shape
+from annotated_region.tvm_adapter.arithmetic import provably_equal
+from annotated_region.tvm_adapter.nodes import PrimExpr
+
+if TYPE_CHECKING:
+    from torch import fx
+    from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
+
+__all__ = ["Agreement"]
+
+_OF_TENSORS = "add sub rsub mul div remainder fmod eq ne lt le gt ge bitwise_and bitwise_or bitwise_xor"
+_BROADCASTING = frozenset(
+    [f"{name}.Tensor" for name in _OF_TENSORS.split()]
+    + [f"{name}.default" for name in ("maximum", "minimum", "floor_divide", "logical_and", "logical_or")]
+    + ["div.Tensor_mode", "pow.Tensor_Tensor", "where.self", "masked_fill.Scalar", "masked_fill.Tensor"]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """A tensor: its node, its value, its extents, and along which axes PyTorch repeats it.
+
+    Of an extent that was 1 when the model was exported, and may be another number, that is unknown.
+    """
+
+    node: fx.Node
+    value: relax.Expr
+    extents: Sequence[Extent]
+    repeats: Sequence[bool | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """The equations between extents that the nodes of a program need."""
+
+    equations: list[tuple[PrimExpr, PrimExpr]] = field(default_factory=list)
+
+    @contextmanager
+    def of_operands(self, name: str, node: fx.Node, importer: ExportedProgramImporter) -> Iterator[None]:
+        """Inside of it, the values of operands have extents that TVM knows to be equal."""
+        operands = _operands(node, importer) if name in _BROADCASTING else []
+        changed = {each.node: self._reshaped(each, operands, importer) for each in operands}
+        before = {each: importer.env[each] for each in changed}
+        importer.env.update(changed)
+        try:
+            yield
+        finally:
+            importer.env.update(before)
+
+    def _reshaped(
+        self, operand: _Operand, operands: Sequence[_Operand], importer: ExportedProgramImporter
+    ) -> relax.Expr:
+        extents = list(operand.extents)
+        for axis in range(-len(extents), 0):
+            common = _common([each for each in operands if len(each.extents) >= -axis], axis)
+            if common is None or _are_equal(extents[axis], common):
+                continue
+            wanted = 1 if operand.repeats[axis] else common
+            if not isinstance(extents[axis], int):
+                self._require(extents[axis], wanted)
+            extents[axis] = wanted
+        if all(map(_are_equal, extents, operand.extents)):
+            return operand.value
+        return importer.block_builder.emit(relax.op.reshape(operand.value, relax.ShapeExpr(extents)))
+
+    def _require(self, one: Extent, other: Extent) -> None:
+        pair = (_number(one), _number(other))
+        if not any(all(map(tvm_ffi.structural_equal, pair, known)) for known in self.equations):
+            self.equations.append(pair)
+
+
+def _operands(node: fx.Node, importer: ExportedProgramImporter) -> list[_Operand]:
+    """The operands of a node; none if the extents of one are unknown."""
+    found = []
+    for each in node.all_input_nodes:
+        value = importer.env[each]
+        shape = getattr(each.meta.get("val"), "shape", None)
+        if shape is None:
+            continue
+        if not has_known_shape(value):
+            return []
+        found.append(_Operand(each, value, extents_of_tensor(value), [_repeats(extent) for extent in shape]))
+    return found
+
+
+def _repeats(extent: object) -> bool | None:
+    if isinstance(extent, int):
+        return extent == 1
+    symbol = getattr(extent, "node", None)
+    if symbol is None or not isinstance(symbol.hint, int):
+        return None
+    if symbol.hint != 1:
+        return False
+    range_ = symbol.shape_env.bound_sympy(symbol.expr)
+    return True if range_.lower == range_.upper == 1 else None
+
+
+def _common(operands: Sequence[_Operand], axis: int) -> Extent | None:
+    """The extent of an axis in the result; None if operands repeat along it, or if it is unknown."""
+    if any(each.repeats[axis] is None for each in operands):
+        return None
+    extents = [each.extents[axis] for each in operands if not each.repeats[axis]]
+    numbers: list[Extent] = [each for each in extents if isinstance(each, int)]
+    symbols: list[Extent] = [each for each in extents if isinstance(each, tirx.Var)]
+    return next(iter([*numbers, *symbols, *extents]), None)
+
+
+def _are_equal(one: Extent, other: Extent) -> bool:
+    if isinstance(one, int) and isinstance(other, int):
+        return one == other
+    return one is other or provably_equal(one, other)
+
+
+def _number(extent: Extent) -> PrimExpr:
+    return tirx.IntImm("int64", extent) if isinstance(extent, int) else extent
