@@ -81,7 +81,9 @@ def test_the_place_is_found_behind_the_first_block(monkeypatch):
     assert (result.where, result.found, result.wanted) == ((2, 3), 11.0, 13.0)
     assert (result.wrong, result.absolute, result.relative) == (2, 2.0, 2.0 / 14.0)
     one, other = found.reshape(-1).astype("float64"), wanted.reshape(-1).astype("float64")
-    assert result.cosine == pytest.approx(one @ other / np.linalg.norm(one) / np.linalg.norm(other), rel=1e-12)
+    assert result.cosine == pytest.approx(
+        one @ other / np.linalg.norm(one) / np.linalg.norm(other), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(("shape", "dtype"), [((3, 2), "float32"), ((2, 3), "float64")])
