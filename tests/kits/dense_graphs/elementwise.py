@@ -142,8 +142,9 @@ def _clip(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
 
 
 def _power(noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
-    planes = planes_of(np.power, args)
-    is_whole = np.all(np.isin(args[1].clean, (1.0, 2.0, 3.0)))
+    data, exponent = args  # an exponent with an error is undefined for what is below zero
+    planes = data.planes(lambda plane: np.asarray(np.power(plane, exponent.clean)))
+    is_whole = np.all(np.isin(exponent.clean, (1.0, 2.0, 3.0)))
     exact = _all_exact(args, planes[0].shape) & is_whole
     return disturbed(noise, planes, planes[0], exact, APPROXIMATE, 4 * UNIT)
 
