@@ -7,7 +7,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 import tvm
-from kits.backends.dnnl.dnnl_harness import needs_onednn
+from kits.backends.dnnl.dnnl_harness import needs_onednn, ops_on_host
 from tvm import relax
 
 import annotated_region as ar
@@ -63,6 +63,14 @@ def test_onnx_runtime_answers_as_torch(torch_functions, group):
 def test_images_are_those_of_torch(torch_functions, target):
     calls = [torch_functions.seeded(batch, 3, 12, 14) for batch in (2, 1)]
     assert_as_in_torch(torch_functions, "images", calls, (0,), target)
+
+
+@needs_onednn
+def test_images_of_other_sizes_are_resized_in_one_region(torch_functions):
+    names = ("means of parts", "nearest, smaller", "nearest, not by whole factors", "smoothed")
+    model = torch_functions.Each([torch_functions.IMAGES[name] for name in names])
+    program = torch_functions.torch.export.export(model, (torch_functions.seeded(2, 3, 12, 14),))
+    assert not ops_on_host(ar.partition(ar.from_exported_program(program), ["dnnl"]), "main")
 
 
 def test_all_groups_are_tried(torch_functions):
