@@ -12,6 +12,7 @@ import tvm_ffi
 from kits.checking.faulty_backend import NAME, Fault, register
 from kits.testing import numpy_backend
 from tvm import relax
+from tvm.relax.dpl import is_op, wildcard
 from tvm.script import ir as I
 from tvm.script import relax as R
 
@@ -83,6 +84,15 @@ def test_errors_do_not_reach_later_regions():
 def test_a_fault_of_two_ops_is_found():
     report = checked(fault=Fault("scale", "f", needs="d"))
     assert names(report) == ["d", "f"]
+
+
+@pytest.mark.parametrize(("alone", "expected"), [(OPS, ["e"]), (["relax.multiply"], ["d", "e"])])
+def test_a_fault_inside_a_composite_is_its_op_if_that_is_claimed_alone(alone, expected):
+    """Where the sum is claimed in the composite only, both stay together."""
+    product = is_op("relax.multiply")(wildcard(), wildcard())
+    register(alone, Fault("scale", "e"))
+    ar.register_pattern(NAME, "faulty.multiply_add", is_op("relax.add")(product, wildcard()))
+    assert names(ar.check(Two, [NAME])) == expected
 
 
 def test_infinity_and_nan_are_told_apart():
