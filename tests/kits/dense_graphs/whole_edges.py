@@ -69,10 +69,11 @@ def _ordered(bench: Bench, value: int) -> int:
         attrs: dict[str, object] = {"axis": axis, "descending": descending, "dtype": "int64"}
         return bench.add(name, (value,), attrs, shape, "int64")
     one = (*shape[:axis], 1, *shape[axis + 1 :])
-    if name == "topk":
+    if name == "topk" and isinstance(shape[axis], int):  # a symbolic extent may be 0
         attrs = {"axis": axis, "k": 1, "ret_type": "values", "largest": descending, "dtype": "int64"}
         return bench.add(name, (value,), attrs, one, bench.nodes[value].dtype)
-    return bench.add(name, (value,), {"axis": axis, "keepdims": True}, one, "int64")
+    extreme = bench.one_of(("argmax", "argmin")) if name == "topk" else name
+    return bench.add(extreme, (value,), {"axis": axis, "keepdims": True}, one, "int64")
 
 
 def _compared(bench: Bench, value: int) -> int:
