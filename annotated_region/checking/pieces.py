@@ -105,8 +105,8 @@ def _units_before(
             continue
         found[unit] = None
         for other in _producers(function, unit, unit_of):
-            is_free = other not in taken or _is_dequantization(function, other)
-            if is_free and not _has(function, other, _QUANTIZE):
+            # Earlier quantizations are taken: each ends a piece, in program order.
+            if other not in taken or _is_dequantization(function, other):
                 waiting.append(other)
     return list(found)
 

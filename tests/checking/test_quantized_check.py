@@ -12,7 +12,10 @@ from tvm.script import relax as R
 
 import annotated_region as ar
 from annotated_region.checking.comparison import compared
+from annotated_region.checking.pieces import pieces_of
+from annotated_region.checking.program import CheckedProgram
 from annotated_region.checking.tolerance import Tolerance
+from annotated_region.passes.pipeline import placed_module
 from annotated_region.testing.registry import temporary_registrations
 
 OPS = ("relax.quantize", "relax.dequantize", "relax.multiply", "relax.nn.relu", "relax.add")
@@ -77,6 +80,34 @@ def test_faults_inside_are_found_that_the_end_does_not_show(kind, op):
     if op == "q0":
         assert region.results[0].ok
         assert "q0: " in str(region)
+
+
+@I.ir_module
+class Shared:
+    """Two quantizations of one dequantized tensor."""
+
+    @R.function
+    def main(x: R.Tensor((4, 16), "int8")) -> R.Tuple(
+        R.Tensor((4, 16), "int8"), R.Tensor((4, 16), "float32")
+    ):
+        with R.dataflow():
+            d0 = R.dequantize(x, R.const(0.1, "float32"), R.const(0, "int8"), axis=-1, out_dtype="float32")
+            r = R.nn.relu(d0)
+            q1 = R.quantize(r, R.const(0.1, "float32"), R.const(0, "int8"), axis=-1, out_dtype="int8")
+            m = R.multiply(d0, R.const(0.5, "float32"))
+            q2 = R.quantize(m, R.const(0.1, "float32"), R.const(0, "int8"), axis=-1, out_dtype="int8")
+            d2 = R.dequantize(q2, R.const(0.1, "float32"), R.const(0, "int8"), axis=-1, out_dtype="float32")
+            a = R.add(d2, m)
+            R.output(q1, a)
+        return (q1, a)
+
+
+def test_each_piece_ends_in_one_quantization_and_has_its_own_dequantizations():
+    register(OPS)
+    placed, session = placed_module(Shared, [NAME], prepare=False)
+    (region,) = CheckedProgram.of(Shared, placed, session).regions.values()
+    pieces = [[op.name for op in region.ops(nodes)] for nodes in pieces_of(region)]
+    assert pieces == [["d0", "r", "q1"], ["d0", "m", "q2"], ["d2", "a"]]
 
 
 def test_a_tolerance_that_is_asked_for_is_for_the_end_alone():
