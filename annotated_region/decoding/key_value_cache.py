@@ -50,7 +50,6 @@ class KeyValueCache:
         The number of tokens that there is memory for.
     length
         The number of tokens whose rows are filled.
-
     memory
         For each past, the rows of all tokens, filled or not.
 

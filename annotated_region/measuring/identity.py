@@ -13,6 +13,7 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from annotated_region._version import __version__
 from annotated_region.costs.model import HOST
 from annotated_region.measuring.timing import Timed
 from annotated_region.targets.engine_version import library_version
@@ -43,7 +44,8 @@ def key_of_pair(current: Sequence[str], candidate: Sequence[str]) -> str:
 def surroundings(target: str) -> str:
     """Target, versions, processor and threads: everything but the unit that a time depends on."""
     threads = os.environ.get("TVM_NUM_THREADS", str(os.cpu_count()))
-    return f"{target} {_library_version(target)} tvm-{tvm.__version__} {_processor()} {threads}"
+    versions = f"{_library_version(target)} annotated-region-{__version__} tvm-{tvm.__version__}"
+    return f"{target} {versions} {_processor()} {threads}"
 
 
 def _library_version(target: str) -> str:

@@ -52,9 +52,9 @@ class MeasuredCost:
     The time of a unit is the minimum over interleaved runs of a module with only this unit, minus the launch
     of a region and the transfers of its own values: the objective charges these where they really occur.
     Times are stored in an SQLite file, keyed by the structural hash of the unit, the contents of its
-    constants, the target, the versions of TVM and of the target's library, the processor and the number of
-    threads. An interrupted measurement resumes; several processes may share the file. To discard the times,
-    remove the file.
+    constants, the target, the versions of TVM, of this package and of the target's library, the processor and
+    the number of threads. An interrupted measurement resumes; several processes may share the file. To
+    discard the times, remove the file.
 
     Placements are compared as wholes, each with the best one so far, in interleaved rounds; a gain must be at
     least 1 % and significant, and one below 10 % must be reproduced by two further builds. Results are

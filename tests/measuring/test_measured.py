@@ -21,7 +21,7 @@ from annotated_region.cost_units import CostUnit
 from annotated_region.costs import HOST
 from annotated_region.dataflow.walk import read_dataflow
 from annotated_region.ids import NodeId
-from annotated_region.measuring import measured, timing
+from annotated_region.measuring import identity, measured, timing
 from annotated_region.measuring.timing import Time
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
@@ -81,6 +81,15 @@ def test_weights_with_other_content_are_another_unit(timed, tmp_path):
         weight = relax.const(np.full((4, 4), value, "float32"))
         graph = graph_of(lambda x, weight=weight: relax.op.add(x, weight))
         model.prepare([(HOST, unit) for unit in units_of(graph, 1)])
+    assert timed == [[HOST], [HOST]]
+
+
+def test_another_version_of_the_package_measures_again(timed, tmp_path, monkeypatch):
+    """Its code, or what it has TVM compile, may be faster."""
+    unit = units_of(graph_of(relax.op.nn.relu), 1)[0]
+    for version in ("1", "2", "2"):
+        monkeypatch.setattr(identity, "__version__", version)
+        ar.MeasuredCost(tmp_path / "costs", progress=False).prepare([(HOST, unit)])
     assert timed == [[HOST], [HOST]]
 
 
