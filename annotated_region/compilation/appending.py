@@ -26,6 +26,7 @@ from tvm import relax, tirx
 from tvm.relax import op
 
 from annotated_region.errors import BuildError, InvalidModuleError, UsageError
+from annotated_region.tvm_adapter.nodes import prim_value
 from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["APPENDED", "append_in_place", "pasts_of"]
@@ -206,9 +207,7 @@ class _Appending:
 
     def start(self, past: Past) -> relax.Var:
         """The byte where the room of a past begins, computed once for all pasts with rows of one size."""
-        value = relax.prim_value(
-            reduce(mul, past.shape) * _bytes(expect(relax.TensorType, past.parameter.ty))
-        )
+        value = prim_value(reduce(mul, past.shape) * _bytes(expect(relax.TensorType, past.parameter.ty)))
         known = self.starts.setdefault(str(value), (relax.Var("start", value.ty), value))
         return known[0]
 
