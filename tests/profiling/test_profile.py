@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +15,9 @@ import annotated_region as ar
 from annotated_region.backends.dnnl import installation
 from annotated_region.compilation.executable import LinkedRegion
 from annotated_region.profiling import clock as clocks
-from annotated_region.profiling.clock import CallClock
-from annotated_region.profiling.profile import middle_rounds
+from annotated_region.profiling.clock import CallClock, Span
+from annotated_region.profiling.profile import _profile, middle_rounds
+from annotated_region.targets.backend import StepTime
 
 needs_onednn = pytest.mark.skipif(
     installation.unavailable() is not None, reason=str(installation.unavailable())
@@ -100,6 +102,21 @@ def test_the_rounds_in_the_middle_count():
     assert middle_rounds([5.0, 1.0, 2.0, 9.0, 3.0, 4.0, 8.0, 7.0]) == [0, 4, 5, 7]
     assert middle_rounds([2.0, 1.0, 3.0]) == [0, 1, 2]
     assert middle_rounds([2.0]) == [0]
+
+
+def test_the_slowest_part_comes_first():
+    """By the mean of the rounds."""
+    regions = {name: LinkedRegion("t", 1) for name in ("short", "long")}
+    rounds = [
+        {"short": Span(1, 1.0), "long": Span(1, 5.0), "kernel": Span(1, 2.0), "slow kernel": Span(1, 1.0)},
+        {"short": Span(1, 3.0), "long": Span(1, 1.0), "kernel": Span(1, 2.0), "slow kernel": Span(1, 5.0)},
+    ]
+    recorded = {name: (StepTime("step", 1.0),) for name in regions}
+    executable: Any = SimpleNamespace(regions=regions)
+    made = _profile(executable, None, [9.0, 11.0], [0.0, 1.0], rounds, 2, recorded)
+    assert [(each.symbol, each.seconds) for each in made.regions] == [("long", 3.0), ("short", 2.0)]
+    assert [(each.name, each.seconds) for each in made.host] == [("slow kernel", 3.0), ("kernel", 2.0)]
+    assert (made.total, made.machine) == (10.0, 0.5)
 
 
 def test_nested_calls_count_once(monkeypatch):

@@ -47,6 +47,10 @@ def test_a_profile_that_is_read_is_the_same():
     assert json.loads(PROFILE.to_json())["sum"] == pytest.approx(PROFILE.sum)
 
 
+def test_the_sum_is_of_regions_kernels_and_the_machine():
+    assert PROFILE.sum == pytest.approx(0.008 + 0.001 + 0.0005 + 0.0001)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
