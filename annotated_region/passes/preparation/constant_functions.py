@@ -118,7 +118,9 @@ def _of_words(function: Evaluator) -> Evaluator:
 def _clip(call: ConstantCall) -> np.ndarray | None:
     array, *bounds = call.args
     low, high = (np.asarray(bound).astype(array.dtype) for bound in bounds)
-    return np.asarray(np.minimum(np.maximum(array, low), high)) if kind_of(array) in "iuf" else None
+    if kind_of(array) not in "iuf":
+        return None
+    return np.asarray(np.maximum(np.minimum(array, high), low))  # as TVM: of bounds that cross, the lower one
 
 
 FUNCTIONS: dict[str, Evaluator] = {

@@ -367,3 +367,12 @@ def test_any_graph_of_places_means_the_same(data: st.DataObject) -> None:
 
 def test_buckets_of_relative_positions_stay_within_bounds() -> None:
     stays(masked(lambda _b, x, y: op.floor_mod(y, number(4))))
+
+
+def test_a_product_beyond_64_bits_is_left_to_the_op_which_wraps_around() -> None:
+    """TVM's simplifier has wider numbers, and refuses to write them."""
+
+    def body(_b: Builder, _x: relax.Expr, y: relax.Expr) -> relax.Expr:
+        return op.multiply(number(2**61 + 999), op.add(number(2**62 + 12345), y))
+
+    assert ops(prepared(masked(body)))["multiply"] == 1

@@ -123,6 +123,8 @@ def cases() -> Iterator[relax.Expr]:
         yield op.nn.relu(of(SIGNED, dtype))
         yield op.clip(of(SIGNED, dtype), -0.7, 1.2)
     yield op.clip(INTEGERS[0], -3, 3)
+    yield op.clip(of(SIGNED, "float32"), 2.0, 1.0)  # bounds that cross
+    yield op.clip(INTEGERS[0], 2, 1)
     for binary in (op.divide, op.mod, op.bitwise_and, op.bitwise_or, op.bitwise_xor):
         yield binary(*INTEGERS)
     yield op.bitwise_not(INTEGERS[0])

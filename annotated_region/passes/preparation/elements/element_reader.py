@@ -133,7 +133,7 @@ class ElementReader:
         before = len(self.names), len(self.hits)
         self.names.append(view.name)
         found = rule(view, index, self)
-        simple = None if found is None else self.simplified(found)
+        simple = None if found is None else self._in_range(found)
         if simple is not None and self._is_of_type(simple, dtype_of(view.out_type)):
             return simple
         del self.names[before[0] :]
@@ -200,6 +200,13 @@ class ElementReader:
     def simplified(self, expr: PrimExpr) -> PrimExpr:
         """An equivalent expression, simplified by TVM's analyzer."""
         return self._analyzer.simplify(expr)
+
+    def _in_range(self, expr: PrimExpr) -> PrimExpr | None:
+        """The simplified expression; None if it has numbers beyond int64, where the op would wrap around."""
+        try:
+            return self.simplified(expr)
+        except ValueError:  # TVM 0.27 computes with wider numbers, and refuses to write them
+            return None
 
     def _is_of_type(self, expr: PrimExpr, dtype: str | None) -> bool:
         if dtype == "bool" or str(expr.ty) == "bool":
