@@ -74,6 +74,10 @@ CASES = {
     "a window of minus infinity": (
         lambda x: op.nn.max_pool1d(x, 2), [numbers(-INF, -INF, 3).reshape(1, 1, 3)], [[[-INF, 3]]]
     ),
+    "the extremes of no rows without elements": (lambda x: op.max(x, [1]), [np.zeros((0, 0), "float32")], []),
+    "their places": (lambda x: op.argmin(x, 1), [np.zeros((0, 0), "float32")], []),
+    "a norm of nothing": (lambda x, g: op.nn.layer_norm(x, g, g, axes=[-1]),
+                          [np.zeros((0, 3), "float32"), numbers(1, 1, 1)], np.zeros((0, 3))),
     "NaN in a sum": (op.add, [numbers(NAN, 1), numbers(1, INF)], [NAN, INF]),
 }  # fmt: skip
 

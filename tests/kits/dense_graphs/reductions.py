@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from kits.dense_graphs.values import (
     UNIT,
@@ -68,12 +69,19 @@ def _require_some(data: Value, axes: int | tuple[int, ...] | None) -> None:
     require_numbers(data.clean)
 
 
+def _of_rows(function: Callable[..., Array], plane: Array, dtype: DTypeLike, **options: Any) -> Array:
+    """The extreme of each row, or its place; of no rows none, where numpy raises if their extent is 0."""
+    if not plane.size:
+        return np.asarray(np.sum(plane, dtype=dtype, **options))
+    return np.asarray(function(plane, **options))
+
+
 def _extreme(function: Callable[..., Array]) -> Compute:
     def compute(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
         options: dict[str, Any] = {"axis": _axes(attrs), "keepdims": bool(attrs["keepdims"])}
         (data,) = args
         _require_some(data, options["axis"])
-        clean, wide, sharp = data.planes(lambda plane: np.asarray(function(plane, **options)))
+        clean, wide, sharp = data.planes(lambda plane: _of_rows(function, plane, plane.dtype, **options))
         return Value(clean, wide, sharp, np.asarray(np.all(data.exact, **options)))
 
     return compute
@@ -121,7 +129,7 @@ def _searching(function: Callable[..., Array]) -> Compute:
             raise UnfitValuesError("TVM finds no place where all is infinite")
 
         def search(plane: Array) -> Array:
-            return np.asarray(function(plane, axis=axis, keepdims=keep))
+            return _of_rows(function, plane, np.int64, axis=axis, keepdims=keep)
 
         return decided(search, args)
 
@@ -130,6 +138,8 @@ def _searching(function: Callable[..., Array]) -> Compute:
 
 def _worst(function: Callable[..., Array], plane: Array, axis: int | None) -> Array:
     """The extremes that are searched, or zero where they are infinite as numbers above all others are."""
+    if not plane.size:
+        return np.zeros(0)
     found = np.max(plane, axis) if function is np.argmax else -np.min(plane, axis)
     return np.where(found == np.inf, 0.0, found)
 
@@ -196,7 +206,7 @@ def _disturbed_norm(
 def _spread(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
     """What an error of the mean comes to behind the division: the largest element over the deviation."""
     if not x.size:
-        raise UnfitValuesError("a norm of nothing")
+        return np.ones(x.shape)
     deviation = np.sqrt(np.var(x, axes, keepdims=True) + epsilon)
     return np.asarray(1 + 4 * np.max(np.abs(x), axes, keepdims=True) / deviation)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from annotated_region.backends.onnx_emitter.conversions.reduction import reduced
+from annotated_region.backends.onnx_emitter.conversions.shape import reshaped
 from annotated_region.backends.onnx_emitter.emission import Emission, extents_of
 from annotated_region.backends.onnx_emitter.registry import converter
 from annotated_region.targets.op_view import OpView
@@ -93,7 +95,9 @@ def _group_norm(emission: Emission, op: OpView) -> str:
     extents, groups, dtype = extents_of(op.arg_types[0]), op.attrs["num_groups"], emission.dtype(data)
     ones = emission.cast(emission.graph.constant(np.ones(groups, "float32")), dtype)
     zeros = emission.cast(emission.graph.constant(np.zeros(groups, "float32")), dtype)
-    grouped = emission.node("Reshape", data, emission.ints([0, groups, -1]))
+    batch, channels, *spatial = extents
+    inner = math.prod([channels // groups, *spatial])
+    grouped = reshaped(emission, data, extents, [batch, groups, inner])
     normal = emission.node("InstanceNormalization", grouped, ones, zeros, epsilon=float(op.attrs["epsilon"]))
     whole = emission.reshape_to(normal, extents)
     behind = [-1, *[1] * (len(extents) - 2)]

@@ -22,9 +22,10 @@ WRAP_OPSET = 19
 def reshaped(emission: Emission, data: str, before: Sequence[Dim], after: Sequence[Dim]) -> str:
     """Emit a reshape. Symbolic extents are copied or inferred where ONNX can, otherwise computed.
 
-    1. A symbolic extent at the same index as before is copied: 0 in the shape.
-    2. A single other one is inferred: -1 in the shape.
-    3. With several others the shape is computed from the shapes of the inputs.
+    1. Symbolic extents that all stand at the same index as before are copied: 0 in the shape.
+    2. A single one at another index is inferred: -1 in the shape.
+    3. Others are computed from the shapes of the inputs. One cannot be inferred beside one that is copied:
+       the latter may be 0, and ONNX Runtime then refuses the shape.
     """
     copied = [
         position < len(before) and not isinstance(extent, int) and _same(before[position], extent)
@@ -35,7 +36,8 @@ def reshaped(emission: Emission, data: str, before: Sequence[Dim], after: Sequen
         for position, extent in enumerate(after)
         if not isinstance(extent, int) and not copied[position]
     ]
-    if len(open_places) > 1 or 0 in after:
+    is_inferable = not open_places or (len(open_places) == 1 and not any(copied))
+    if not is_inferable or 0 in after:
         require(0 not in after, "an empty tensor is reshaped")
         return emission.reshape_to(data, after)
     constant = [
