@@ -166,12 +166,12 @@ def alone(path: Path) -> Iterator[None]:
 
 def sweep(folder: Path) -> None:
     """Remove what killed processes left behind: unfinished entries, and locks that no process holds."""
-    for path in folder.iterdir():
-        if path.name.startswith((_UNFINISHED, "tmp")) and _is_old(path):
+    names = os.listdir(folder)  # not paths: of thousands of entries, few are left over
+    for path in (folder / name for name in names if name.startswith((_UNFINISHED, "tmp"))):
+        if _is_old(path):
             _remove(path)
-        elif (
-            path.name.endswith(_LOCK) and (handle := _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB)) is not None
-        ):
+    for path in (folder / name for name in names if name.endswith(_LOCK)):
+        if (handle := _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB)) is not None:
             path.unlink(missing_ok=True)
             os.close(handle)
 

@@ -35,7 +35,9 @@ from annotated_region.tvm_adapter.modules import compiler_triple
 __all__ = ["SharedLibraryLinker"]
 
 KEPT_BYTES = 256 << 20
+CHECKED_SHARE = 1 / 64
 _HASH_DIGITS = 32
+_DRAWN_DIGITS = 8
 SOURCES = (".c", ".cc", ".cpp")
 Item = TypeVar("Item")
 LINKING = ("-Wl,--build-id=none",)
@@ -218,10 +220,23 @@ def _compile(
         command = [compiler.path, *options, "-fPIC", "-c", str(source), "-o", str(place)]
         processes.run(command)
         with suppress(OSError):  # a full disk, or a removed folder: this build has its object already
-            store_entry(entry, place.read_bytes())
-            _make_room(folder)
+            content = place.read_bytes()
+            store_entry(entry, content)
             sweep(folder)
+            if _is_time_to_evict(entry, len(content)):
+                _make_room(folder)
     return True
+
+
+def _is_time_to_evict(entry: Path, size: int) -> bool:
+    """Whether to add up the sizes of all entries: with thousands, that takes as long as to compile one.
+
+    The share of objects of `size` bytes that are followed by it is `size` over `CHECKED_SHARE` of what is
+    kept, so that the folder exceeds its limit by about that much. The digest decides, not chance: the same
+    builds leave the same folder.
+    """
+    fraction = int(entry.name[-_DRAWN_DIGITS:], 16) / (1 << 4 * _DRAWN_DIGITS)
+    return fraction * KEPT_BYTES * CHECKED_SHARE < size
 
 
 def _taken(entry: Path, place: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -129,6 +130,15 @@ def test_the_longest_unused_objects_go_and_the_newest_stays(tmp_path, monkeypatc
     monkeypatch.setattr(objects, "KEPT_BYTES", 1)
     assert answer_of(tmp_path / "last", answer=8) == 9
     assert len(kept()) == 1
+
+
+def test_the_sizes_are_added_up_once_for_each_64th_of_what_is_kept():
+    digests = (hashlib.sha256(index.to_bytes(2, "little")).hexdigest() for index in range(4096))
+    entries = [Path(f"object-{digest[:32]}") for digest in digests]
+    size = objects.KEPT_BYTES // 64
+    checked = sum(objects._is_time_to_evict(entry, size // 16) for entry in entries)
+    assert checked == pytest.approx(4096 / 16, rel=0.2)
+    assert all(objects._is_time_to_evict(entry, size) for entry in entries)
 
 
 def test_use_makes_young(tmp_path):

@@ -13,7 +13,6 @@ __all__ = ["PREBUILT", "RUNTIME", "interface_text", "runtime_parts", "runtime_te
 
 RUNTIME = files("annotated_region.backends.dnnl") / "runtime"
 SHARED_FILES = (
-    "prelude.h",
     "processors.h",
     "contention.h",
     "workers.h",
@@ -68,14 +67,19 @@ PRODUCT_FILES = (
 """The builders of sums of products, and of oneDNN's primitives. Of `ELEMENT_FILES` they use ``kernels.h``."""
 
 REGION_FILES = ("dispatch.h", "forking.h", "frame.h", "region.h")
-RUNTIME_FILES = (*SHARED_FILES, *ELEMENT_FILES, *PRODUCT_FILES, *REGION_FILES)
-"""The files of the implementation, ordered so that every declaration precedes its uses."""
+"""The files of all tuples follow each other in this order: every declaration precedes its uses."""
 
 NAMESPACE = "annotated_region_dnnl"
-DECLARED = f"""#define ANNOTATED_REGION_DECLARE(kind) void kind(Builder& builder, const NodeRow& node);
+DECLARED = f"""#define ANNOTATED_REGION_DECLARE(kind) void build_##kind(Builder&, const NodeRow&);
 namespace {NAMESPACE} {{ ANNOTATED_REGION_KINDS(ANNOTATED_REGION_DECLARE) }}
 """
-"""Declarations of all builders, for a unit without their files."""
+"""Declarations of what `_entries` defines in other units."""
+
+HIDDEN = ("#pragma GCC visibility push(hidden)", "#pragma GCC visibility pop\n")
+"""Around the code of the runtime: the libraries of a process do not use each other's functions and variables.
+
+What they share has default visibility (`workers.h`).
+"""
 
 PREBUILT = "ANNOTATED_REGION_PREBUILT_RUNTIME"
 """Defined when the runtime is linked as an object file; otherwise it is a unit of the module."""
@@ -94,31 +98,37 @@ def interface_text(folder: Traversable = RUNTIME) -> str:
 
 def runtime_text(folder: Traversable = RUNTIME) -> str:
     """The text of the C++ runtime, its interface first; `folder` holds its files."""
-    return "\n".join((interface_text(folder), _texts(folder, RUNTIME_FILES)))
+    builders = _texts(folder, (*SHARED_FILES, *ELEMENT_FILES, *PRODUCT_FILES))
+    return _unit(folder, builders, _entries(builders), _texts(folder, REGION_FILES))
 
 
 def runtime_parts(folder: Traversable = RUNTIME) -> tuple[str, ...]:
     """The C++ runtime as units that are compiled in parallel: that of regions, then those of the builders.
 
-    Each builder is declared in the first and defined in one of the others. What they share is inline, so that
-    the linker keeps one copy.
+    The first calls each builder through an entry, which one of the others defines. All else that they share
+    is inline, so that the linker keeps one copy.
     """
-    shared = "\n".join((interface_text(folder), _texts(folder, SHARED_FILES)))
+    shared, kernels = _texts(folder, SHARED_FILES), _texts(folder, ["kernels.h"])
     regions, elements, products = (
         _texts(folder, names) for names in (REGION_FILES, ELEMENT_FILES, PRODUCT_FILES)
     )
     return (
-        "\n".join((shared, DECLARED, regions)),
-        "\n".join((shared, elements, _emitted(elements))),
-        "\n".join((shared, _texts(folder, ["kernels.h"]), products, _emitted(products))),
+        _unit(folder, shared, DECLARED, regions),
+        _unit(folder, shared, elements, _entries(elements)),
+        _unit(folder, shared, kernels, products, _entries(products)),
     )
 
 
-def _emitted(text: str) -> str:
-    """Makes the compiler emit the builders of a text: they are inline, and nothing in the unit calls them."""
+def _unit(folder: Traversable, *texts: str) -> str:
+    """A unit of texts that are hidden; system headers, which must not be, come first."""
+    return "\n".join((interface_text(folder), _texts(folder, ["prelude.h"]), HIDDEN[0], *texts, HIDDEN[1]))
+
+
+def _entries(text: str) -> str:
+    """Functions that call the builders of a text, for other units: the builders themselves are inline."""
     kinds = [kind.value for kind in Kind if f"inline void {kind.value}(Builder& builder, " in text]
-    pointers = "void (*const emitted[])(Builder&, const NodeRow&)"
-    return f"namespace {NAMESPACE} {{ __attribute__((used)) static {pointers} = {{{', '.join(kinds)}}}; }}\n"
+    entry = "void build_{0}(Builder& builder, const NodeRow& node) {{ {0}(builder, node); }}\n"
+    return f"namespace {NAMESPACE} {{\n{''.join(map(entry.format, kinds))}}}\n"
 
 
 def _texts(folder: Traversable, names: Sequence[str]) -> str:

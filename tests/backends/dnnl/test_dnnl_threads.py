@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -121,6 +122,25 @@ def run(program: str, *arguments: str, threads: int = 4) -> str:
     )  # fmt: skip
     assert (finished.returncode, finished.stderr) == (0, "")
     return finished.stdout
+
+
+def exported(library: Path) -> list[str]:
+    """The mangled names of what other libraries of a process can bind to, if it is defined by the runtime."""
+    listing = subprocess.run(
+        ["nm", "--dynamic", "--defined-only", str(library)], capture_output=True, text=True, check=True
+    )
+    names = [line.split()[-1] for line in listing.stdout.splitlines()]
+    # Variables of functions begin with _ZZN, and the guards of their initialization with _ZGVZN.
+    return [name for name in names if re.match(r"_Z(GV)?Z?NK?21annotated_region_dnnl", name)]
+
+
+@needs_onednn
+def test_libraries_of_a_process_share_the_workers_of_their_version_and_nothing_else(library: Path) -> None:
+    names = exported(library)
+    (version,) = {found for name in names for found in re.findall(r"9threads_\d|10threads_\d\d", name)}
+    assert [name for name in names if f"21annotated_region_dnnl{version}" not in name] == []
+    for shared in ("Workers3all", "Contention4only", "Call6active", "helpers"):
+        assert any(shared in name for name in names), shared
 
 
 @needs_onednn

@@ -1,7 +1,7 @@
 // Detects whether other threads compete with the workers for processors.
 
 namespace annotated_region_dnnl {
-inline namespace threads_3 {
+inline namespace threads_4 __attribute__((visibility("default"))) {
 
 constexpr int64_t kShortHold = 40'000'000, kLongHold = 320'000'000;  // nanoseconds for which contention is taken to last
 constexpr int64_t kWindow = 40'000'000;    // awake time over which a worker adds up what it has lost
@@ -62,5 +62,5 @@ class Losses {
   int64_t awake_ = 0, since_ = 0, checked_ = 0, used_before_ = 0;
 };
 
-}  // namespace threads_3
+}  // namespace threads_4
 }  // namespace annotated_region_dnnl

@@ -40,7 +40,7 @@ inline std::shared_ptr<Plan> build_plan(const GraphTable& graph, const std::vect
     require_elements(builder, node);
     switch (node.kind) {
 #define ANNOTATED_REGION_CASE(kind) \
-  case Kind::kind: kind(builder, node); break;
+  case Kind::kind: build_##kind(builder, node); break;
       ANNOTATED_REGION_KINDS(ANNOTATED_REGION_CASE)
     }
   }

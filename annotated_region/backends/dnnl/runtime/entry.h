@@ -1,7 +1,7 @@
 // The interface of the runtime for generated units, and the export of a function.
 #include <tvm/ffi/c_api.h>
 
-namespace annotated_region_dnnl {
+namespace annotated_region_dnnl __attribute__((visibility("hidden"))) {
 
 class Region;
 

@@ -1,6 +1,7 @@
 // Keeps the runtime usable in forked children: plans are complete, and workers are started anew.
 
 namespace annotated_region_dnnl {
+inline namespace threads_4 __attribute__((visibility("default"))) {
 
 // A fork copies only the calling thread. State of the other threads would deadlock the child in two ways:
 //
@@ -42,4 +43,5 @@ class ForkGate {
   }
 };
 
+}  // namespace threads_4
 }  // namespace annotated_region_dnnl

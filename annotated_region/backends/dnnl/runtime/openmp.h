@@ -24,6 +24,8 @@ struct OpenSection {
   }
 };
 
+inline namespace threads_4 __attribute__((visibility("default"))) {
+
 // The time in nanoseconds that the calling thread needs alone for the next section; zero to run without help. See
 // `Pace`.
 inline int64_t& help_is_worth() {
@@ -58,6 +60,8 @@ class Call {
     return count;
   }
 };
+
+}  // namespace threads_4
 
 // Sections do not nest: a nested loop runs as a single share.
 inline int shares_of(unsigned wanted) {
@@ -278,6 +282,8 @@ inline int bind_if_onednn(dl_phdr_info* library, size_t, void*) {
   return 0;
 }
 
+inline namespace threads_4 __attribute__((visibility("default"))) {
+
 // Redirects oneDNN's calls to the functions above, once per process; this module must then stay loaded.
 inline void bind_onednn() {
   static const int bound = [] {
@@ -288,4 +294,5 @@ inline void bind_onednn() {
   (void)bound;
 }
 
+}  // namespace threads_4
 }  // namespace annotated_region_dnnl

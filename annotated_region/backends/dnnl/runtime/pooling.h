@@ -15,6 +15,8 @@ struct Least<uint16_t> {  // bfloat16
   static constexpr uint16_t kLowest = 0xff7f, kInfinite = 0xff80;
 };
 
+namespace {
+
 template <typename Bits>
 ANNOTATED_REGION_CLONES bool has_lowest(const Bits* data, int64_t count) {
   int found = 0;
@@ -22,6 +24,8 @@ ANNOTATED_REGION_CLONES bool has_lowest(const Bits* data, int64_t count) {
   for (int64_t item = 0; item < count; ++item) found |= data[item] == Least<Bits>::kLowest;
   return found != 0;
 }
+
+}  // namespace
 
 // Where the elements of a layout lie, in elements.
 class Places {

@@ -1,4 +1,5 @@
-// The system headers of the runtime; its files are compiled as one unit, in the order of `RUNTIME_FILES`.
+// The headers of the system and of libraries that the runtime uses: all of them, because what follows is hidden
+// (`runtime_units.py`), and a function of a library that is declared as hidden is not found by the linker.
 // Files that tests compile separately include what they need themselves.
 #include <algorithm>
 #include <array>
@@ -40,6 +41,13 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 #include <oneapi/dnnl/dnnl.hpp>
 #include <oneapi/dnnl/dnnl_debug.h>

@@ -1,6 +1,7 @@
 // Rotary positions: the two halves of each row, as the coordinates of points, turned by angles.
 
 namespace annotated_region_dnnl {
+namespace {
 
 ANNOTATED_REGION_CLONES void rotate_run(const float* from, const float* cosines, const float* sines, float* to,
                                         int64_t half) {
@@ -11,6 +12,8 @@ ANNOTATED_REGION_CLONES void rotate_run(const float* from, const float* cosines,
     to[half + item] = second * cosines[half + item] + first * sines[half + item];
   }
 }
+
+}  // namespace
 
 inline void rotated_row(const Lines& lines, char* result, int64_t size) {
   const Line<float> from = lines.of<float>(0), cosines = lines.of<float>(1), sines = lines.of<float>(2);

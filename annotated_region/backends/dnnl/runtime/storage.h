@@ -1,9 +1,5 @@
 // Memory for packed weights and intermediate tensors: aligned, and on huge pages where profitable.
 
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>
-#endif
-
 namespace annotated_region_dnnl {
 
 // Under AddressSanitizer, tensors in the arena do not share memory and are separated by poisoned gaps.

@@ -2,8 +2,10 @@
 
 namespace annotated_region_dnnl {
 
-// All modules of a process share these objects; increase the number when their layout changes.
-inline namespace threads_3 {
+// All libraries of a process share the objects of this namespace: their symbols are unique in the process, because their
+// visibility is not hidden. Increase the number when the layout or the meaning of one changes: a process may load
+// libraries that were built by several versions of this runtime.
+inline namespace threads_4 __attribute__((visibility("default"))) {
 
 // An idle worker spins for a while, because waking a sleeping thread takes microseconds. Under contention, spinning
 // would take processors from working threads, so it then sleeps almost immediately.
@@ -257,5 +259,5 @@ class Workers {
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 
-}  // namespace threads_3
+}  // namespace threads_4
 }  // namespace annotated_region_dnnl
