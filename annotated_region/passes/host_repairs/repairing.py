@@ -18,6 +18,7 @@ from annotated_region.passes.host_repairs import (
     infinite_extremes,
     negative_places,
     partial_scatters,
+    pixel_shuffles,
     whole_norms,
 )
 from annotated_region.passes.host_repairs.empty_constants import without_empty_constants
@@ -35,6 +36,7 @@ TABLE = table_of(
     + broadcasts.REWRITES
     + partial_scatters.REWRITES
     + whole_norms.REWRITES
+    + pixel_shuffles.REWRITES
     + empty_sums.REWRITES
 )
 
