@@ -56,9 +56,10 @@ def _square(emission: Emission, op: OpView) -> str:
 
 @converter("relax.trunc")
 def _trunc(emission: Emission, op: OpView) -> str:
+    """Towards zero; a zero is the third operand of ``Where``: ONNX Runtime loses the sign of a second one."""
     data = emission.operand(op.args[0])
-    size = emission.node("Floor", emission.node("Abs", data))
-    return emission.node("Mul", emission.node("Sign", data), size)
+    is_positive = emission.node("Greater", data, emission.like(0, data))
+    return emission.node("Where", is_positive, emission.node("Floor", data), emission.node("Ceil", data))
 
 
 @converter("relax.isinf")
