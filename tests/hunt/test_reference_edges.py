@@ -1,4 +1,4 @@
-"""The edges that the hunt draws: that each is drawn, and what the reference makes of them, by hand."""
+"""The edges and rare ops of the hunt: that each is drawn, and what the reference makes of them, by hand."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from kits.dense_graphs.bench import Bench
+from kits.dense_graphs.defaults import DEFAULTS
 from kits.dense_graphs.edges import EDGES
 from kits.dense_graphs.generation import EDGY, generated
-from kits.dense_graphs.reference import evaluate
+from kits.dense_graphs.rarities import RARITIES
+from kits.dense_graphs.reference import OPS, evaluate
 from kits.dense_graphs.relax_graph import module_of
 from kits.dense_graphs.values import UnfitValuesError, Value
 from kits.dense_graphs.whole_edges import WHOLE_EDGES
 from tvm import relax, tirx
 from tvm.relax import op
+
+from annotated_region.backends.onnx_emitter.conversions.absent import ABSENT
+from annotated_region.targets.rules import rules_of
 
 INF, NAN = np.inf, np.nan
 I64 = np.iinfo("int64")
@@ -76,6 +81,15 @@ CASES = {
     ),
     "the extremes of no rows without elements": (lambda x: op.max(x, [1]), [np.zeros((0, 0), "float32")], []),
     "their places": (lambda x: op.argmin(x, 1), [np.zeros((0, 0), "float32")], []),
+    "linear between pixels": (lambda x, g: op.image.grid_sample(x, g, align_corners=True),
+                              [numbers(1, 3).reshape(1, 1, 1, 2), numbers(0, 3, -1, 0).reshape(1, 2, 1, 2)],
+                              [[[[2, 0]]]]),
+    "a matrix for a grid": (lambda x: op.image.affine_grid(x, (1, 2), align_corners=False),
+                            [numbers(2, 0, 0, 0, 1, 0.5).reshape(1, 2, 3)], [[[[-1, 1]], [[0.5, 0.5]]]]),
+    "the lower one in the middle": (op.median, [numbers(4, 1, 3, 2)], 2),
+    "a bit shifted out": (op.left_shift,
+                          [numbers(2**31 - 1, dtype="int32"), numbers(1, dtype="int32")], [-2]),
+    "a number on a boundary": (lambda x, b: op.bucketize(x, b, right=True), [numbers(1), numbers(0, 1)], [2]),
     "a norm of nothing": (lambda x, g: op.nn.layer_norm(x, g, g, axes=[-1]),
                           [np.zeros((0, 3), "float32"), numbers(1, 1, 1)], np.zeros((0, 3))),
     "NaN in a sum": (op.add, [numbers(NAN, 1), numbers(1, INF)], [NAN, INF]),
@@ -103,8 +117,11 @@ def test_values_on_which_engines_need_not_agree_are_refused(make, arrays):
         computed(make, *arrays)
 
 
-@pytest.mark.parametrize("idiom", [idiom for _, idiom in (*EDGES, *WHOLE_EDGES)], ids=lambda i: i.__name__)
-def test_an_idiom_of_edges_makes_a_graph(idiom):
+SELDOM = (*EDGES, *WHOLE_EDGES, *RARITIES, *DEFAULTS)
+
+
+@pytest.mark.parametrize("idiom", [idiom for _, idiom in SELDOM], ids=lambda idiom: idiom.__name__)
+def test_a_seldom_idiom_makes_a_graph(idiom):
     made = 0
     for seed in range(20):
         bench = Bench(np.random.default_rng(seed))
@@ -114,6 +131,18 @@ def test_an_idiom_of_edges_makes_a_graph(idiom):
             module_of(bench.recipe([result], [{}], seed))
             made += 1
     assert made
+
+
+def test_all_that_is_emitted_as_onnx_is_known_to_the_reference():
+    unknown = {name.removeprefix("relax.") for name in set(rules_of("onnxruntime")) - set(ABSENT)} - set(OPS)
+    assert unknown == {"vision.roi_align"}
+
+
+def test_two_symbols_are_called_with_two_numbers():
+    """Of a third of the symbolic graphs; extents that are alike in one call differ in others."""
+    calls = [call for seed in range(300) for call in generated(seed).calls if len(call) == 2]
+    assert any(call["n"] == call["m"] for call in calls)
+    assert any(call["n"] != call["m"] for call in calls)
 
 
 def test_most_graphs_are_what_they_were_without_edges():

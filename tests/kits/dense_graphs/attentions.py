@@ -64,9 +64,8 @@ def by_parts(bench: Bench) -> int | None:
         q, k = _rotated(bench, q, rows, depth), _rotated(bench, k, rows, depth)
     columns: Dim = rows
     if bench.chance(0.45):
-        past: Dim = (
-            bench.symbol if bench.symbol is not None and bench.chance(0.5) else bench.one_of((1, 2, 3))
-        )
+        symbol = bench.other or bench.symbol
+        past: Dim = symbol if symbol is not None and bench.chance(0.5) else bench.one_of((1, 2, 3))
         k, v = (_with_past(bench, each, past) for each in (k, v))
         columns = added(past, rows)
     if times_ > 1 and bench.chance(0.9):

@@ -63,12 +63,15 @@ class Bench:
         Values that are above zero and not close to it.
     symbol
         The symbolic extent of the graph, if it has one.
+    other
+        A second one, if it has two.
     special
         Values that no idiom but their own may read.
     """
 
     rng: np.random.Generator
     symbol: str | None = None
+    other: str | None = None
     nodes: list[Node] = field(default_factory=list)
     positive: set[int] = field(default_factory=set)
     whole: bool = False
@@ -93,12 +96,14 @@ class Bench:
         return int(self.rng.choice(EXTENTS, p=CHANCES))
 
     def shape(self, rank: int) -> tuple[Dim, ...]:
-        """Extents of a new tensor; one may be the symbol."""
+        """Extents of a new tensor; one may be the symbol, and another one the second symbol."""
         extents: list[Dim] = [self.extent() for _ in range(rank)]
         while volume(extents) > LARGEST:
             extents[self.number(0, rank - 1)] = 2
         if self.symbol is not None and self.chance(0.7):
             extents[self.number(0, rank - 1)] = self.symbol
+        if self.other is not None and self.chance(0.5):
+            extents[self.number(0, rank - 1)] = self.other
         return tuple(extents)
 
     # --- nodes

@@ -38,7 +38,7 @@ def searched(bench: Bench) -> int:
 
 
 EXTRAS: tuple[tuple[float, Idiom], ...] = (
-    (2.0, other_function),
+    (3.0, other_function),
     (1.0, triangle),
 )
 """Weights and idioms."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from kits.dense_graphs.attentions import ATTENTIONS
 from kits.dense_graphs.bench import Bench
 from kits.dense_graphs.compositions import COMPOSITIONS
+from kits.dense_graphs.defaults import DEFAULTS
 from kits.dense_graphs.dynamic import DYNAMIC
 from kits.dense_graphs.edges import EDGES
 from kits.dense_graphs.extras import EXTRAS
 from kits.dense_graphs.idioms import IDIOMS, Idiom
 from kits.dense_graphs.quantization import QUANTIZATION
+from kits.dense_graphs.rarities import RARITIES
 from kits.dense_graphs.recipe import TUPLES, Recipe
 from kits.dense_graphs.updates import UPDATES
 from kits.dense_graphs.whole import WHOLE
@@ -19,6 +23,10 @@ from kits.dense_graphs.whole_edges import WHOLE_EDGES
 from kits.dense_graphs.windows import WINDOWS
 
 __all__ = ["generated"]
+
+Calls = tuple[dict[str, int], ...]
+NAME = re.compile("[a-z]")
+"""Of a symbol in an extent."""
 
 COMMON: tuple[tuple[float, Idiom], ...] = (
     *IDIOMS,
@@ -29,9 +37,13 @@ COMMON: tuple[tuple[float, Idiom], ...] = (
     *WHOLE,
     *DYNAMIC,
     *UPDATES,
+    *DEFAULTS,
 )
 EDGY = 0.3
 """The part of all graphs in which idioms of edges are drawn among the others."""
+
+DOUBLE = 0.35
+"""The part of all symbolic graphs that have two symbols."""
 
 EMPTY_CALLS = (({"n": 0}, {"n": 2}), ({"n": 3}, {"n": 0}), ({"n": 1}, {"n": 0}))
 CALLS = (({"n": 1}, {"n": 3}), ({"n": 2}, {"n": 1}), ({"n": 3}, {"n": 2}), ({"n": 1}, {"n": 1}))
@@ -48,11 +60,14 @@ def generated(seed: int, extras: bool = False) -> Recipe:
         Whether ops that oneDNN does not have are among them.
     """
     edgy = bool(np.random.default_rng([seed, 21]).random() < EDGY)
-    idioms = (*COMMON, *(EXTRAS if extras else ()), *((*EDGES, *WHOLE_EDGES) if edgy else ()))
+    idioms = (*COMMON, *((*EXTRAS, *RARITIES) if extras else ()), *((*EDGES, *WHOLE_EDGES) if edgy else ()))
     chances = np.asarray([weight for weight, _ in idioms]) / sum(weight for weight, _ in idioms)
     rng = np.random.default_rng([seed, 20])
     symbolic = rng.random() < 0.22
     bench = Bench(rng, symbol="n" if symbolic else None, whole=bool(rng.random() < 0.12))
+    others = np.random.default_rng([seed, 22])
+    if symbolic and others.random() < DOUBLE:
+        bench.other = "m"
     ranks = [bench.one_of((1, 2, 3, 3, 4, 4, 4, 5)) for _ in range(bench.number(1, 2))]
     for rank in ranks:
         bench.source(bench.shape(rank), "positive" if bench.chance(0.15) else "normal", constant=0.0)
@@ -69,7 +84,7 @@ def generated(seed: int, extras: bool = False) -> Recipe:
     if edgy:
         results = _odd_results(bench, results)
         calls = bench.one_of(EMPTY_CALLS) if calls != ({},) and bench.chance(0.3) else calls
-    return bench.recipe(results, calls, seed)
+    return bench.recipe(results, _for_both(bench, calls, others, int(not edgy)), seed)
 
 
 def _odd_results(bench: Bench, results: list[int]) -> list[int]:
@@ -85,6 +100,15 @@ def _odd_results(bench: Bench, results: list[int]) -> list[int]:
 
 def _has_symbol(bench: Bench) -> bool:
     return any(isinstance(dim, str) for node in bench.nodes for dim in node.shape)
+
+
+def _for_both(bench: Bench, calls: Calls, rng: np.random.Generator, least: int) -> Calls:
+    """Calls that say what the second symbol stands for as well; of the symbols, only those that are there."""
+    if bench.other is None:
+        return calls
+    there = {name for node in bench.nodes for dim in node.shape for name in NAME.findall(str(dim))}
+    both = [{**call, bench.other: int(rng.integers(least, 4))} for call in calls]
+    return tuple({name: call[name] for name in call if name in there} for call in both)
 
 
 def _results(bench: Bench, ends: list[int]) -> list[int]:

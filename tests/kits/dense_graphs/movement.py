@@ -169,7 +169,7 @@ def _linear(plane: Array, axis: int, after: int, mode: str) -> Array:
 
 def _resize(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     data, size = args[:2]
-    axes = [attrs["layout"].index(letter) for letter in "HW"]
+    axes = [axis for axis, letter in enumerate(attrs["layout"]) if letter not in "NC"]
 
     def resize(plane: Array) -> Array:
         for axis, after in zip(axes, size, strict=True):
@@ -229,6 +229,7 @@ MOVEMENT: Mapping[str, Compute] = {
     "ones_like": _filling(lambda like: np.ones(like.clean.shape)),
     "nn.pad": _pad,
     "image.resize2d": _resize,
+    "image.resize3d": _resize,
     "flip": _moving(lambda x, attrs: np.flip(x, attrs["axis"])),
     "triu": _triangle(np.triu),
     "tril": _triangle(np.tril),

@@ -14,6 +14,7 @@ from annotated_region.tvm_adapter.nodes import Constant
 from kits.dense_graphs.elementwise import ELEMENTWISE
 from kits.dense_graphs.movement import MOVEMENT
 from kits.dense_graphs.products import PRODUCTS
+from kits.dense_graphs.rare_reference import RARE
 from kits.dense_graphs.reductions import REDUCTIONS
 from kits.dense_graphs.updates import UPDATED
 from kits.dense_graphs.values import HALVES, Noise, Value, folded, halved, source
@@ -22,7 +23,7 @@ __all__ = ["OPS", "Evaluation", "UnknownOpError", "bind_extents", "evaluate", "e
 
 Compute = Callable[[Noise, Mapping[str, Any], Sequence[Any]], Any]
 
-OPS: Mapping[str, Compute] = {**ELEMENTWISE, **MOVEMENT, **PRODUCTS, **REDUCTIONS, **UPDATED}
+OPS: Mapping[str, Compute] = {**ELEMENTWISE, **MOVEMENT, **PRODUCTS, **REDUCTIONS, **UPDATED, **RARE}
 """The ops that the reference knows, without ``relax.``."""
 
 

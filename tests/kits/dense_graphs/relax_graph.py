@@ -135,6 +135,14 @@ def _taken(operands: Sequence[relax.Expr], attrs: Mapping[str, Any]) -> relax.Ex
     return relax.op.take(operands[0], operands[1], attrs["axis"], attrs["mode"])
 
 
+def _resized(name: str) -> Make:
+    def make(operands: Sequence[relax.Expr], attrs: Mapping[str, Any], _shape_of: Any) -> relax.Expr:
+        others = {key: value for key, value in attrs.items() if key != "size"}
+        return op_function(name)(operands[0], relax.ShapeExpr(attrs["size"]), **others)
+
+    return make
+
+
 SPECIAL: dict[str, Make] = {
     "reshape": _shaped("reshape"),
     "broadcast_to": _shaped("broadcast_to"),
@@ -162,10 +170,8 @@ SPECIAL: dict[str, Make] = {
     "matmul": lambda operands, attrs, _: relax.op.matmul(*operands, out_dtype=attrs.get("out_dtype")),
     "quantize": _quantization("quantize"),
     "dequantize": _quantization("dequantize"),
-    "image.resize2d": lambda operands, attrs, _: relax.op.image.resize2d(
-        operands[0],
-        relax.ShapeExpr(attrs["size"]),
-        **{name: value for name, value in attrs.items() if name != "size"},
-    ),
+    **{name: _resized(name) for name in ("image.resize2d", "image.resize3d", "image.affine_grid")},
+    "einsum": lambda operands, attrs, _: relax.op.einsum(list(operands), attrs["subscripts"]),
+    "meshgrid": lambda operands, attrs, _: relax.op.meshgrid(list(operands), attrs["indexing"]),
 }
 """Ops whose Python function takes something else than operands and attributes."""

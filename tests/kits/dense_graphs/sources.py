@@ -89,6 +89,7 @@ KINDS: Mapping[str, Draw] = {
     "sunk": _sunk,
     "zeros": _among(0.0, -0.0, 0.4, -0.4, 1.0, -1.0),
     "tenths": lambda rng, shape: rng.integers(-30, 31, shape) / 10,
+    "rising": lambda rng, shape: np.sort(rng.integers(-30, 31, shape) / 10),
     "few": lambda rng, shape: rng.integers(0, 3, shape),
     "bits": _bits,
     "to_int32": _among(2.0**31 - 128, -(2.0**31), 2.0**24 + 2, 0.9, -0.9, 255.5, -1.5),

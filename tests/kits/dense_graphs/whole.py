@@ -114,7 +114,7 @@ def counted(bench: Bench) -> int:
     """Positions along an axis, compared with each other and chosen by."""
     value = viewed(bench, bench.value())
     shape = bench.shape_of(value)
-    if bench.chance(0.15):
+    if bench.chance(0.4):
         return _times_its_length(bench, value)
     last = bench.add("arange", (), {"end": shape[-1]}, (shape[-1],), "int64")
     if bench.chance(0.5) or len(shape) < 2:
@@ -237,8 +237,8 @@ WHOLE: tuple[tuple[float, Idiom], ...] = (
     (0.8, summed_up),
     (1.0, of_whole_numbers),
     (1.0, masked),
-    (0.6, counted),
-    (0.4, filled),
+    (0.8, counted),
+    (1.6, filled),
     (1.2, looked_up),
     (0.6, gathered),
     (0.6, indexed),

@@ -239,8 +239,8 @@ def pool(bench: Bench) -> int | None:
     value, spatial = found
     batch, channels = bench.shape_of(value)[:2]
     extents = known(bench.shape_of(value)[2:])
-    if bench.chance(0.25):
-        size = [e if bench.chance(0.3) else 1 for e in extents]
+    if bench.chance(0.35):
+        size = [bench.one_of((e, 1, 1, bench.number(1, e + 1))) for e in extents]
         name = f"nn.adaptive_avg_pool{spatial}d"
         return bench.add(name, (value,), {"output_size": size}, (batch, channels, *size))
     kernel = [bench.number(1, min(3, e)) for e in extents]
@@ -338,7 +338,7 @@ WINDOWS: tuple[tuple[float, Idiom], ...] = (
     (3, convolution),
     (0.7, quantized_convolution),
     (1, transposed),
-    (2, pool),
+    (2.4, pool),
     (1, batch_norm),
     (3, norm),
     (0.7, resize),

@@ -27,8 +27,9 @@ __all__ = ["COMPILED_SHARE", "build"]
 COMPILED_SHARE = 50
 """One graph of so many is compiled by TVM, too."""
 
-UNLIKE = "shapes of x and y are inconsistent"
-"""What TVM's product of matrices says of two extents that are the same expression."""
+UNCOMPILED = (tvm.error.InternalError, AssertionError, AttributeError)
+REFUSALS = ("shapes of x and y are inconsistent", "module 'tvm.topi.nn' has no attribute 'pixel_shuffle'")
+"""What TVM says of a product along two extents that are the same expression, and of a kernel it lacks."""
 
 CHANNELS_LAST = {
     "relax.nn.conv2d": "NHWC",
@@ -58,11 +59,11 @@ def build(mod: tvm.IRModule, seed: int) -> Mapping[str, Engine]:
 
 
 def _raised(mod: tvm.IRModule) -> tvm.IRModule | None:
-    """Lowered and raised again; None if TVM cannot (attention to as many keys as an expression says)."""
+    """Lowered and raised again; None if TVM cannot."""
     try:
         lowered = LegalizeWithOpInfo()(mod)
-    except AssertionError as error:
-        if str(error) != UNLIKE:
+    except (AssertionError, AttributeError) as error:
+        if str(error) not in REFUSALS:
             raise
         return None
     return RaiseToOps()(lowered)
@@ -72,7 +73,7 @@ def _on_tvm(form: tvm.IRModule, mod: tvm.IRModule) -> Engine:
     """A form that TVM compiles, if it can compile what the form was made of."""
     try:
         return compiled(form)
-    except (tvm.error.InternalError, AssertionError):
+    except UNCOMPILED:
         if _is_compilable(mod):
             raise
         return _no_compiling
@@ -81,12 +82,10 @@ def _on_tvm(form: tvm.IRModule, mod: tvm.IRModule) -> Engine:
 def _is_compilable(mod: tvm.IRModule) -> bool:
     try:
         compiled(mod)
-    except tvm.error.InternalError:
-        return False
-    except AssertionError as error:
-        if str(error) != UNLIKE:
-            raise
-        return False
+    except UNCOMPILED as error:
+        if isinstance(error, tvm.error.InternalError) or str(error) in REFUSALS:
+            return False
+        raise
     return True
 
 
