@@ -55,6 +55,7 @@ PRODUCT_FILES = (
     "few_rows.h",
     "packed_weights.h",
     "packed_digits.h",
+    "packed_lines.h",
     "packed_blocks.h",
     "packed_rows.h",
     "packed_products.h",

@@ -212,6 +212,27 @@ def test_products_with_groups_of_other_sizes_are_steps_of_their_own():
 
 
 @needs_onednn
+@pytest.mark.parametrize("rows", [1, 20])
+def test_products_with_and_without_zero_points_are_one_step(rows):
+    rng = np.random.default_rng(0)
+    constants = {
+        **{f"w{name}": rng.integers(0, 256, (24, 2, 16), "uint8") for name in "ab"},
+        **{f"s{name}": rng.random(48, "float32") for name in "ab"},
+        "zb": rng.integers(0, 256, 24, "uint8"),
+    }
+    sizes = {"K": 64, "N": 24, "bits": 4, "block_size": 32}
+    nodes = [
+        Node("MatMulNBits", "x wa sa", "ya", CONTRIBUTED, **sizes),
+        Node("MatMulNBits", "x wb sb zb", "yb", CONTRIBUTED, **sizes),
+    ]
+    x = rng.standard_normal((rows, 64)).astype("float32")
+    model = model_of_nodes(nodes, {"x": x}, constants, "ya yb")
+    offloaded = offload(ar.passes.PrepareForInference()(ar.from_onnx(model)))
+    for found, expected in zip(offloaded.call("main", x), by_onnx_runtime(model, {"x": x}), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-3)
+
+
+@needs_onednn
 def test_halves_are_multiplied_as_float32():
     weight = random_weight(64, 48)
     module = ar.passes.QuantizeWeights(4, 32)(product(weight, dtype="float16"))

@@ -38,10 +38,8 @@ struct PackedTile {
     multiply_tile(weight, level, stored, from + first * depth, depth, rows, bias, to + first * weight.columns, width);
   }
 
-  void write(int64_t row, const float* sums) const {
-    float* const out = to + row * weight.columns;
-    for (int64_t column = 0; column < width; ++column) out[column] = bias ? sums[column] + bias[column] : sums[column];
-  }
+  // The result of the rows from `first` on.
+  TileResult result(int64_t first) const { return {to + first * weight.columns, weight.columns, bias, width}; }
 };
 
 // Products of the same rows with one or more weights of the same depth, group size and bits.
@@ -58,6 +56,10 @@ struct PackedRows {
     return padded_depth() == depth() ? 0 : rounded(count * padded_depth() * static_cast<int64_t>(sizeof(float)));
   }
   size_t row_bytes() const { return digits > 0 ? rounded(digit_bytes(weight(), digits)) : 0; }
+
+  bool has_zeros() const {
+    return std::any_of(parts.begin(), parts.end(), [](const PackedPart& part) { return part.weight.has_zeros; });
+  }
 
   int64_t tiles() const {
     int64_t count = 0;
@@ -108,17 +110,21 @@ inline Kernel few_packed_rows(const PackedRows& work) {
   };
 }
 
-// The scratchpad of a block of rows: the padded rows, their digits, marks of rows without digits, and the memory of
-// each thread for a tile.
+// The rows that are processed together: all of them, or blocks of about the same size.
+inline int64_t rows_of_block(const PackedRows& work) {
+  const int64_t blocks = (work.rows + kRowsAtOnce - 1) / kRowsAtOnce;
+  return (work.rows + blocks - 1) / blocks;
+}
+
+// The scratchpad of a block of rows: the padded rows, their digits, and the memory of each thread for a tile.
 struct BlockMemory {
-  size_t digits, absent, shares, share;  // the offsets of the parts; the bytes of a share
+  size_t digits, shares, share;  // the offsets of the parts; the bytes of a share
 
   explicit BlockMemory(const PackedRows& work) {
-    const int64_t rows = std::min(work.rows, kRowsAtOnce);
+    const int64_t rows = rows_of_block(work);
     digits = work.padded_bytes(rows);
-    absent = digits + rows * work.row_bytes();
-    shares = absent + PackedRows::rounded(rows);
-    share = PackedRows::rounded(block_bytes(work.weight()));
+    shares = digits + PackedRows::rounded(DigitBlock::bytes(work.weight(), work.digits, rows));
+    share = PackedRows::rounded(block_bytes(work.weight(), work.digits, rows));
   }
 
   size_t bytes() const { return shares + omp_get_max_threads() * share; }
@@ -131,13 +137,12 @@ struct PackedBlock {
   const BlockMemory memory;
   int64_t first, rows;  // among all rows
   const float* from;    // the rows of the block, padded to the depth of the weights
-  DigitRows digits;
+  DigitBlock digits;
 
   PackedBlock(const PackedRows& given, const std::vector<char*>& all, int64_t begin)
-      : work(given), pointers(all), memory(given), first(begin), rows(std::min(kRowsAtOnce, given.rows - begin)),
+      : work(given), pointers(all), memory(given), first(begin), rows(std::min(rows_of_block(given), given.rows - begin)),
         from(memory.digits > 0 ? floats(all.back()) : floats(all[0]) + begin * given.depth()),
-        digits{digit_row(given.weight(), given.digits, all.back() + memory.digits),
-               static_cast<int64_t>(given.row_bytes()), all.back() + memory.absent} {}
+        digits(given.weight(), given.digits, rows, given.has_zeros(), all.back() + memory.digits) {}
 
   void make_digits_of_all() const {
     const int64_t depth = work.padded_depth();
@@ -147,7 +152,7 @@ struct PackedBlock {
         pad_rows(floats(pointers[0]) + (first + row) * work.depth(), 1, work.depth(),
                  floats(pointers.back()) + row * depth, depth);
       }
-      digits.absent[row] = !make_digits(work.weight(), from + row * depth, digits.row(row));
+      digits.absent[row] = !make_lines(work.weight(), from + row * depth, digits, row);
     }
   }
 
@@ -155,22 +160,20 @@ struct PackedBlock {
   void multiply() const {
     const int64_t tiles = work.tiles(), wanted = (2 * omp_get_max_threads() + tiles - 1) / tiles;
     const int64_t parts = std::max<int64_t>(1, std::min(wanted, rows / kLeastRowsOfShare));
+    const int64_t part_rows = with_padding((rows + parts - 1) / parts, work.digits);
 #pragma omp parallel for
     for (int64_t item = 0; item < tiles * parts; ++item) {
-      const int64_t part = item % parts;
+      const int64_t begin = item % parts * part_rows, end = std::min(rows, begin + part_rows);
       char* const mine = pointers.back() + memory.shares + omp_get_thread_num() * memory.share;
-      work.each_tile(pointers, item / parts, item / parts + 1, [&](const PackedTile& tile) {
-        multiply(tile, rows * part / parts, rows * (part + 1) / parts, mine);
-      });
+      if (begin >= end) continue;
+      work.each_tile(pointers, item / parts, item / parts + 1,
+                     [&](const PackedTile& tile) { multiply(tile, begin, end, mine); });
     }
   }
 
  private:
   void multiply(const PackedTile& tile, int64_t begin, int64_t end, char* mine) const {
-    const float* const sums = multiply_rows(tile.weight, tile.stored, digits, begin, end, mine);
-    for (int64_t row = begin; row < end; ++row) {
-      if (digits.absent[row] == 0) tile.write(first + row, sums + (row - begin) * kTileColumns);
-    }
+    multiply_rows(tile.weight, tile.stored, digits, begin, end, tile.result(first), mine);
     for (int64_t row = begin; row < end; ++row) {
       if (digits.absent[row] != 0) multiply_as_floats(tile, row);
     }
@@ -184,7 +187,7 @@ struct PackedBlock {
 
 inline Kernel many_packed_rows(const PackedRows& work) {
   return [work](const std::vector<char*>& pointers) {
-    for (int64_t first = 0; first < work.rows; first += kRowsAtOnce) {
+    for (int64_t first = 0; first < work.rows; first += rows_of_block(work)) {
       const PackedBlock block(work, pointers, first);
       block.make_digits_of_all();
       block.multiply();

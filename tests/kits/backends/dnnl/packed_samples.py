@@ -17,6 +17,7 @@ PROGRAM = """
 #include <vector>
 #include "packed_weights.h"
 #include "packed_digits.h"
+#include "packed_lines.h"
 #include "packed_blocks.h"
 using namespace annotated_region_dnnl;
 static PackedWeight weight_of(const int64_t* given) {
@@ -51,22 +52,17 @@ extern "C" int multiply_rows_in_digits(const int64_t* given, int64_t digits, con
                                        const float* from, int64_t rows, float* to) {
   const PackedWeight weight = weight_of(given);
   if (!takes_digits(weight)) return 2;
-  const int64_t stride = (digit_bytes(weight, digits) + 63) / 64 * 64;
-  std::vector<char> memory(static_cast<size_t>(stride * rows)), absent(static_cast<size_t>(rows));
-  const DigitRows all{digit_row(weight, digits, memory.data()), stride, absent.data()};
+  std::vector<char> memory(static_cast<size_t>(DigitBlock::bytes(weight, digits, rows)));
+  const DigitBlock all(weight, digits, rows, weight.has_zeros, memory.data());
   for (int64_t row = 0; row < rows; ++row) {
-    if (!make_digits(weight, from + row * weight.padded_depth(), all.row(row))) return 1;
+    if (!make_lines(weight, from + row * weight.padded_depth(), all, row)) return 1;
   }
-  std::vector<char> space(static_cast<size_t>(block_bytes(weight)) + 64);
+  std::vector<char> space(static_cast<size_t>(block_bytes(weight, digits, rows)) + 64);
   char* const aligned = space.data() + -reinterpret_cast<uintptr_t>(space.data()) % 64;
   for (int64_t tile = 0; tile < weight.tiles(); ++tile) {
     const int64_t first = tile * kTileColumns, width = std::min(kTileColumns, weight.columns - first);
     const char* const at = stored + tile * weight.tile_bytes();
-    const float* const sums = multiply_rows(weight, at, all, 0, rows, aligned);
-    for (int64_t row = 0; row < rows; ++row) {
-      const float* const sum = sums + row * kTileColumns;
-      std::copy(sum, sum + width, to + row * weight.columns + first);
-    }
+    multiply_rows(weight, at, all, 0, rows, {to + first, weight.columns, nullptr, width}, aligned);
   }
   return 0;
 }
