@@ -93,7 +93,8 @@ def _pixels(x: Array, attrs: Mapping[str, Any]) -> Array:
     factor = int(attrs["upscale_factor"])
     batch, channels, height, width = x.shape
     apart = x.reshape(batch, channels // factor**2, factor, factor, height, width)
-    return apart.transpose(0, 1, 4, 2, 5, 3).reshape(batch, -1, height * factor, width * factor)
+    beside = apart.transpose(0, 1, 4, 2, 5, 3)
+    return beside.reshape(batch, channels // factor**2, height * factor, width * factor)
 
 
 def _shuffle(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
