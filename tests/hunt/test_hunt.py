@@ -37,11 +37,13 @@ from annotated_region.targets.rules import rules_of
 GRAPHS = {
     "dnnl": 200,
     "onnxruntime": 120,
-    "openvino": 60,
+    "openvino": 40,
     "tensorrt": 80,
     "passes": 120,
-    "dnnl_float16": 60,
-    "dnnl_bfloat16": 60,
+    "dnnl_float16": 50,
+    "dnnl_bfloat16": 50,
+    "onnxruntime_float16": 30,
+    "openvino_float16": 24,
 }
 SUM = Recipe(
     (

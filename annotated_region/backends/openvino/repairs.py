@@ -34,6 +34,11 @@ of 8 bits, so a quantization with a computed one is written in parts:
     y = QuantizeLinear(0.5, s, 0), s = 5 / 255        25, where 0.5 / s is 25.5
     y = Cast(Clip(Add(Round(Div(0.5, s)), 0)))        26
 
+Such a FakeQuantize has no infinite limits; the result is the least number of the type:
+
+    y = QuantizeLinear(x, inf, 0)        -128, where x / inf is 0
+    y = Cast(Clip(Add(Round(Div(x, inf)), 0)))        0
+
 A test for infinity that is fused with an element-wise function in front of it finds none:
 
     y = IsInf(Exp([inf, 1]))        [0, 0]
@@ -167,8 +172,8 @@ def _by_comparison(graph: Graph, _sources: _Sources, operator: Operator) -> tupl
 
 
 def _in_parts(graph: Graph, sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; a quantization with a computed scale in parts."""
-    if operator.kind != "QuantizeLinear" or operator.inputs[1] in sources.constants:
+    """The operator; a quantization with a computed scale, or with an infinite one, in parts."""
+    if operator.kind != "QuantizeLinear" or _has_known_steps(graph, sources, operator.inputs[1]):
         return (operator,)
     data, scale, zero = operator.inputs
     dtype = graph.dtypes[operator.outputs[0]]
@@ -184,6 +189,13 @@ def _in_parts(graph: Graph, sources: _Sources, operator: Operator) -> tuple[Oper
         Operator("Clip", (shifted, *bounds), (bounded,), {}),
         Operator("Cast", (bounded,), operator.outputs, {"to": dtype}),
     )
+
+
+def _has_known_steps(graph: Graph, sources: _Sources, scale: str) -> bool:
+    """Whether a scale is constant; one number has to be finite, too."""
+    value = graph.constants.get(scale)
+    is_infinite = value is not None and value.size == 1 and bool(np.isinf(value).all())
+    return scale in sources.constants and not is_infinite
 
 
 def _reading_a_copy(graph: Graph, operator: Operator, data: str) -> tuple[Operator, ...]:

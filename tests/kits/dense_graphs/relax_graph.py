@@ -154,7 +154,7 @@ SPECIAL: dict[str, Make] = {
     "index_tensor": lambda operands, _attrs, _: relax.op.index_tensor(operands[0], list(operands[1:])),
     "one_hot": lambda operands, attrs, _: relax.op.one_hot(
         operands[0],
-        *(tirx.FloatImm("float32", attrs[name]) for name in ("on", "off")),
+        *(tirx.FloatImm(attrs.get("dtype", "float32"), attrs[name]) for name in ("on", "off")),
         attrs["depth"],
         attrs["axis"],
     ),

@@ -134,7 +134,8 @@ def marked(bench: Bench) -> int | None:
     depth = bench.number(1, 4)
     axis = bench.one_of((-1, 0))
     result = (*shape, depth) if axis == -1 else (depth, *shape)
-    return bench.add("one_hot", (places,), {"on": 1.0, "off": 0.0, "depth": depth, "axis": axis}, result)
+    attrs = {"on": 1.0, "off": 0.0, "depth": depth, "axis": axis, "dtype": "float32"}
+    return bench.add("one_hot", (places,), attrs, result)
 
 
 def tied(bench: Bench) -> int:

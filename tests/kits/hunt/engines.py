@@ -18,8 +18,13 @@ Engine: TypeAlias = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
 Build: TypeAlias = Callable[[tvm.IRModule, int], Mapping[str, Engine]]
 """The forms of a graph that a target runs, by name; the number is the graph's seed."""
 
-HALVES = {"dnnl_float16": "float16", "dnnl_bfloat16": "bfloat16"}
-"""Graphs whose floats have half the bits, on dnnl."""
+HALVES = {
+    "dnnl_float16": "float16",
+    "dnnl_bfloat16": "bfloat16",
+    "onnxruntime_float16": "float16",
+    "openvino_float16": "float16",
+}
+"""Targets whose graphs' floats have half the bits."""
 
 TARGETS = ("dnnl", "onnxruntime", "openvino", "tensorrt", "passes", *HALVES)
 
@@ -36,10 +41,11 @@ def recipe_of(target: str, seed: int) -> Recipe:
 
 def build_of(target: str) -> Build:
     """What builds graphs for a target; makes ready what takes longer than a graph may."""
+    target = target if target not in HALVES else target.rpartition("_")[0]
     if target == "passes":
         build: Build = import_module("kits.hunt.passes_engine").build
         return build
-    if target.startswith("dnnl"):
+    if target == "dnnl":
         import_module("kits.hunt.table_interpreter").interpreter()
         make = import_module("kits.hunt.dnnl_engine").build
     elif target == "openvino":
