@@ -17,6 +17,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import FrameType
 
 from annotated_region.importing.limits import die_with_parent
@@ -61,10 +62,11 @@ def ended_in_child(
     if child == 0:
         _work(work, heard, () if backtrace else _CRASHES)
     watch = _Watch(child)
+    wakeups = _wakeups()
     for number in heard:
         signal.signal(number, watch.forward)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, heard)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = os.waitstatus_to_exitcode(_status_of(child, wakeups))
     if code >= 0:
         return code
     clean_up(child)
@@ -74,6 +76,28 @@ def ended_in_child(
         signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return crashed(-code)
+
+
+def _wakeups() -> int:
+    """A file descriptor with a byte to read after each signal that has a handler, and each end of a child."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return reader
+
+
+def _status_of(child: int, wakeups: int) -> int:
+    """Wait until a child has ended.
+
+    Not in ``waitpid``: Python runs a handler before or after a system call. For a signal that arrives between
+    Python's last look and the beginning of the call, that would be after the end of the child.
+    """
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status
+        os.read(wakeups, 64)
 
 
 class _Watch:
@@ -86,12 +110,16 @@ class _Watch:
     def forward(self, number: int, _frame: FrameType | None) -> None:
         now = time.monotonic()
         if number != signal.SIGINT:
-            os.kill(self.child, number)
+            self._send(number)
         elif self.first_interrupt is None:
             self.first_interrupt = now
-            os.kill(self.child, number)
+            self._send(number)
         elif now > self.first_interrupt + _PATIENCE:
-            os.kill(self.child, signal.SIGKILL)
+            self._send(signal.SIGKILL)
+
+    def _send(self, number: int) -> None:
+        with suppress(ProcessLookupError):  # it has ended meanwhile, and its exit code is on its way
+            os.kill(self.child, number)
 
 
 def _work(
@@ -104,7 +132,7 @@ def _work(
         for number in (*heard, *silenced):
             signal.signal(number, _interrupt_once if number == signal.SIGINT else signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, heard)
-        code = work()
+        code = int(work())  # anything else would let the child out of here, as a second program
         sys.stdout.flush()
     except KeyboardInterrupt:
         code = INTERRUPTED

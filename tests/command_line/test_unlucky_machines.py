@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import random
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -342,9 +344,15 @@ def supervised(work, before=lambda: None):
     reader, writer = os.pipe()
     process = os.fork()
     if process == 0:
-        os.dup2(writer, 2)
-        before()
-        os._exit(ended_in_child(work, lambda number: os.write(2, str(number).encode()) and 7))
+        try:
+            os.dup2(writer, 2)
+            before()
+            code = ended_in_child(work, lambda number: os.write(2, str(number).encode()) and 7)
+        except BaseException:
+            traceback.print_exc()
+            code = 99
+        finally:
+            os._exit(code)  # whatever happened: a second process must not go on with the tests
     os.close(writer)
     with os.fdopen(reader) as errors:
         said = errors.read()
@@ -366,6 +374,33 @@ def test_signals_that_end_programs_end_both():
         time.sleep(60)
 
     assert supervised(work) == (-signal.SIGTERM, "")
+
+
+LATE = """\
+#include <signal.h>
+#include <sys/wait.h>
+extern "C" int late(int child, int* status, int options) {
+  static bool raised = raise(SIGTERM) == 0;
+  return raised ? waitpid(child, status, options) : -1;
+}
+"""
+
+
+def test_a_signal_just_before_the_program_waits_ends_both(tmp_path, monkeypatch):
+    """Python has looked for signals already, and the system call has not begun."""
+    (tmp_path / "late.cc").write_text(LATE)
+    subprocess.run(["g++", "-shared", "-fPIC", "-o", "late.so", "late.cc"], cwd=tmp_path, check=True)
+    late = ctypes.CDLL(str(tmp_path / "late.so")).late
+
+    def waitpid(child, options):
+        status = ctypes.c_int()
+        return late(child, ctypes.byref(status), options), status.value
+
+    def work():
+        time.sleep(4)
+        return 5
+
+    assert supervised(work, lambda: monkeypatch.setattr(os, "waitpid", waitpid)) == (-signal.SIGTERM, "")
 
 
 def test_what_the_caller_ignores_stays_ignored():
