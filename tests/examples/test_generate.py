@@ -7,6 +7,7 @@ import resource
 import sys
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
@@ -144,16 +145,21 @@ def test_a_group_that_does_not_divide_is_an_error():
 
 @needs_onednn
 def test_after_the_second_step_there_are_no_plans_and_no_new_pages():
-    """One plan serves every length. Memory that is new to the process would be page faults."""
-    reference, steps = references(*SETTINGS["4 bits"]), 300
-    llama = example().Llama(reference.built, reference.config, steps + 10)
+    """One plan serves every length. Memory that is new to the process would be page faults.
+
+    Where memory is scarce, the system takes pages back now and then: not in each of six rounds.
+    """
+    reference, steps = references(*SETTINGS["4 bits"]), 50
+    llama = example().Llama(reference.built, reference.config, 6 * steps + 10)
     for rows in llama.cache.memory:
         np.from_dlpack(rows)[...] = 0  # touched
     count = reference.built.get_function("dnnl_step_0__plan_count", query_imports=True)
     for tokens in ([1, 2, 3, 4, 5], [1], [2]):
         llama.step(tokens)
-    plans, faults = count(), resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for token in range(steps):
-        llama.step([token % 100])
+    plans, faults = count(), [resource.getrusage(resource.RUSAGE_SELF).ru_minflt]
+    for _ in range(6):
+        for token in range(steps):
+            llama.step([token])
+        faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
     assert count() == plans
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults < steps // 10
+    assert min(after - before for before, after in pairwise(faults)) < steps // 10
