@@ -7,6 +7,7 @@ import tvm_ffi
 from calls_inside import differences
 from hypothesis import given
 from kits.extraction.extraction_modules import every_kind_of_call, small_network
+from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 import annotated_region as ar
@@ -77,7 +78,7 @@ def test_as_relax_each_function_can_be_built_and_run_alone():
     mod = small_network()
     functions = ar.extract_fused_functions(mod, lowered=False)
     relax.analysis.well_formed(functions)
-    machine = relax.VirtualMachine(tvm.compile(functions, "llvm"), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(functions, UNOPTIMIZED), tvm.cpu())
     random = np.random.default_rng(1)
     image, weight, bias = (
         random.standard_normal(shape, dtype=np.float32)
@@ -99,7 +100,7 @@ def test_as_relax_an_op_that_stands_alone_is_a_function_too():
     ]
     assert sorted(public) == ["fused_again", "fused_in_place", "fused_twice"]
     relax.analysis.well_formed(functions)
-    machine = relax.VirtualMachine(tvm.compile(functions, "llvm"), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(functions, UNOPTIMIZED), tvm.cpu())
     expected = {"fused_again": [0, 2, 4, 6], "fused_in_place": [1, 2, 3, 4], "fused_twice": [0, 2, 4, 6]}
     for name, numbers in expected.items():
         result = machine[name](tvm.runtime.tensor(np.arange(4, dtype="float32")))

@@ -28,6 +28,7 @@ from kits.hunt.checking import Kind, checked, reseeded
 from kits.hunt.engines import TARGETS
 from kits.hunt.graphs_kit import PINNED, TIES, failures, ready
 from kits.hunt.passes_engine import compiled
+from kits.unoptimized import UNOPTIMIZED
 from mutations import MUTATIONS, broken_runtime
 from tvm import relax
 
@@ -115,7 +116,7 @@ def test_the_reference_computes_what_tvm_computes():
             for name, (_, mod) in zip(names, pairs, strict=True)
         }
     )
-    machine = relax.VirtualMachine(tvm.compile(together, tvm.target.Target("llvm")), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(together, UNOPTIMIZED), tvm.cpu())
     for name, (recipe, mod) in zip(names, pairs, strict=True):
         for expected in expectations(mod, recipe):
             answer = machine[name](*map(tvm.runtime.tensor, expected.inputs))

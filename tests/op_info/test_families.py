@@ -5,6 +5,7 @@ import pytest
 import tvm
 import tvm_ffi
 from kits.op_info.op_info_kit import lowered, module_of, tensor
+from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 import annotated_region as ar
@@ -80,7 +81,7 @@ def classifier():
 
 
 def run(mod, *arguments):
-    machine = relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())
     return machine["main"](*map(tvm.runtime.tensor, arguments)).numpy()
 
 

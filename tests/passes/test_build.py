@@ -9,6 +9,7 @@ import pytest
 import tvm
 import tvm_ffi
 from kits import toy_backend
+from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 from tvm.relax.dpl import is_op, wildcard
 from tvm.script import ir as I
@@ -126,7 +127,7 @@ def same(left, right):
 @pytest.fixture(scope="module")
 def expected():
     """What TVM computes without any region."""
-    return answers(relax.VirtualMachine(tvm.compile(Regions, tvm.target.Target("llvm")), tvm.cpu()))
+    return answers(relax.VirtualMachine(tvm.compile(Regions, UNOPTIMIZED), tvm.cpu()))
 
 
 def targets_called(mod):
@@ -148,7 +149,7 @@ def test_the_same_regions_run_by_tvms_own_passes(expected, tmp_path):
     partitioned = ar.partition(Regions, ["toy"], prepare=False)
     generated = relax.transform.RunCodegen()(partitioned)
     library = tmp_path / "regions.so"
-    executable = tvm.compile(generated, tvm.target.Target("llvm"))
+    executable = tvm.compile(generated, UNOPTIMIZED)
     executable.export_library(str(library), options=list(toy_backend.build_options().compile_options))
     loaded = tvm.runtime.load_module(str(library))
     same(answers(relax.VirtualMachine(loaded, tvm.cpu())), expected)

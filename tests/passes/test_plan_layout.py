@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tvm
 from kits.passes.layout_chains import UNRULED, chains, run
+from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R
@@ -263,7 +264,7 @@ def test_values_keep_their_layout_between_blocks_and_branches():
         arguments = [generator.standard_normal(s, dtype=np.float32) for s in ((1, 4, 6, 6), (4, 4, 3, 3))]
         arguments = [tvm.runtime.tensor(each) for each in (*arguments, np.asarray(flag))]
         ours, theirs = (
-            relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())["main"](*arguments).numpy()
+            relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())["main"](*arguments).numpy()
             for mod in (changed, Branches)
         )
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
@@ -299,7 +300,7 @@ def test_tuples_are_looked_through_and_made_again():
     shapes = ((2, 4, 8, 8), (4, 4, 3, 3), (4,))
     arguments = [tvm.runtime.tensor(generator.standard_normal(shape, dtype=np.float32)) for shape in shapes]
     ours, theirs = (
-        leaves(relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())["main"](*arguments))
+        leaves(relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())["main"](*arguments))
         for mod in (changed, Tuples)
     )
     for one, other in zip(ours, theirs, strict=True):
@@ -325,7 +326,7 @@ def test_a_symbolic_batch_is_planned_as_well():
     assert transposes_of(changed).transposes == 1  # the mean has one element for each channel
     image = tvm.runtime.tensor(np.random.default_rng(0).standard_normal((3, 4, 6, 6), dtype=np.float32))
     ours, theirs = (
-        relax.VirtualMachine(tvm.compile(each, "llvm"), tvm.cpu())["main"](image).numpy()
+        relax.VirtualMachine(tvm.compile(each, UNOPTIMIZED), tvm.cpu())["main"](image).numpy()
         for each in (changed, mod)
     )
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)

@@ -17,6 +17,7 @@ import onnx
 import onnxruntime
 import pytest
 import tvm
+from kits.unoptimized import UNOPTIMIZED
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
@@ -51,7 +52,7 @@ def histogram(mod: tvm.IRModule, name: str = "main") -> dict[str, int]:
 
 
 def run(mod: tvm.IRModule, *arrays: np.ndarray, name: str = "main") -> np.ndarray:
-    machine = relax.VirtualMachine(tvm.compile(mod, tvm.target.Target("llvm")), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())
     return np.asarray(machine[name](*[tvm.runtime.tensor(array) for array in arrays]).numpy())
 
 

@@ -7,6 +7,7 @@ import pytest
 import tvm
 from hypothesis import given
 from kits.op_info.op_info_kit import calls, module_of, tensor
+from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 import annotated_region as ar
@@ -67,7 +68,7 @@ def branches():
 
 
 def run(mod, *arguments):
-    machine = relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())
     return machine["main"](*map(tvm.runtime.tensor, arguments)).numpy()
 
 

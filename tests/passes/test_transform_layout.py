@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tvm
 from kits.op_info.op_info_kit import infos_of, tensor
+from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 import annotated_region as ar
@@ -63,9 +64,7 @@ def run(mod):
         generator.standard_normal(tuple(map(int, param.ty.shape)), dtype=np.float32)
         for param in mod["main"].params
     ]
-    machine = relax.VirtualMachine(
-        tvm.compile(mod, tvm.target.Target({"kind": "llvm", "opt-level": 0})), tvm.cpu()
-    )
+    machine = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())
     return [out.numpy() for out in machine["main"](*map(tvm.runtime.tensor, arguments))]
 
 

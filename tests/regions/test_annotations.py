@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tvm
 from kits.regions.region_tables import function_of
+from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 import annotated_region as ar
@@ -116,7 +117,7 @@ def test_an_annotation_is_legalized_to_its_argument() -> None:
     )
     legalized = relax.transform.LegalizeOps()(tvm.IRModule({"main": func}))
     assert "annotation" not in legalized.script()
-    machine = relax.VirtualMachine(tvm.compile(tvm.IRModule({"main": func}), "llvm"), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(tvm.IRModule({"main": func}), UNOPTIMIZED), tvm.cpu())
     data = np.linspace(-1, 1, 8, dtype="float32").reshape(2, 4)
     arguments = [tvm.runtime.tensor(each) for each in (data, data, np.asarray(True))]
     np.testing.assert_array_equal(machine["main"](*arguments).numpy(), np.maximum(data, 0))

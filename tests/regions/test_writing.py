@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kits.regions import region_oracles as oracle
 from kits.regions.region_tables import function_of
 from kits.testing.numpy_interpreter import flat, inputs_of, run
+from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 import annotated_region as ar
@@ -127,7 +128,7 @@ def test_a_compiled_annotated_function_computes_the_same() -> None:
     arguments = inputs_of(func)
     results = []
     for each in (func, annotated):
-        executable = tvm.compile(tvm.IRModule({"main": each}), "llvm")
+        executable = tvm.compile(tvm.IRModule({"main": each}), UNOPTIMIZED)
         machine = relax.VirtualMachine(executable, tvm.cpu())
         results.append(machine["main"](*[tvm.runtime.tensor(argument) for argument in arguments]))
     for left, right, expected in zip(*results, flat(run(func, arguments)), strict=True):

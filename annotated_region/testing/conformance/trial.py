@@ -26,6 +26,8 @@ __all__ = ["BATCH", "Counts", "GraphError", "Graphs", "Trial", "batches", "toget
 
 BATCH = 10  # graphs per build
 _TOLERANCE = {"float16": 3e-2}  # lower bounds; integers and booleans must be equal
+# LLVM takes most of the time of a build to optimize, and each graph runs a few times only.
+_UNOPTIMIZED = tvm.target.Target({"kind": "llvm", "opt-level": 0})
 
 Graphs = Sequence[tvm.IRModule]
 Answer = list[np.ndarray]
@@ -221,7 +223,7 @@ def composites_in(partitioned: tvm.IRModule, name: str) -> Counter[str]:
 def answers_of(mods: Graphs) -> list[Answer | None]:
     """The results of TVM alone; None if it fails, or if a type differs from the declared one."""
     try:
-        answers = _results(tvm.compile(together(mods), tvm.target.Target("llvm")), mods)
+        answers = _results(tvm.compile(together(mods), _UNOPTIMIZED), mods)
         return [
             answer if _types(answer) == declared_types(mod) else None
             for answer, mod in zip(answers, mods, strict=True)

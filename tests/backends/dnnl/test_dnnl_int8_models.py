@@ -18,6 +18,7 @@ import tvm
 from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn
 from kits.family_models import family_model, inputs_of
 from kits.quantized_models import IMAGE_OPS, TEXT_OPS, quantized_model
+from kits.unoptimized import UNOPTIMIZED
 from onnx import numpy_helper
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
@@ -118,7 +119,7 @@ def test_answer_is_that_of_onnx_runtime(network: Network) -> None:
 @pytest.mark.parametrize("network", SMALL, ids=str)
 def test_answer_is_that_of_tvm(network: Network) -> None:
     model = quantized(network)
-    machine = relax.VirtualMachine(tvm.compile(from_onnx(model), "llvm"), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(from_onnx(model), UNOPTIMIZED), tvm.cpu())
     expected = machine["main"](*map(tvm.runtime.tensor, inputs(network).values())).numpy()
     assert quanta(answer(network) - expected, model) <= QUANTA
 

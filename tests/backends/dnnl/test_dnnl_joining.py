@@ -13,6 +13,7 @@ import tvm
 from hypothesis import given
 from hypothesis import strategies as st
 from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn, offload, run
+from kits.unoptimized import UNOPTIMIZED
 from tvm import relax, tirx
 from tvm.relax import op
 
@@ -118,7 +119,7 @@ def on_onednn() -> Offloaded:
 
 @cache
 def on_host() -> relax.VirtualMachine:
-    return relax.VirtualMachine(tvm.compile(module(), "llvm"), tvm.cpu())
+    return relax.VirtualMachine(tvm.compile(module(), UNOPTIMIZED), tvm.cpu())
 
 
 def compared(machine: Callable[..., list[np.ndarray]], name: str, batch: int) -> None:

@@ -9,6 +9,7 @@ import pytest
 import tvm
 from kits.backends.dnnl.dnnl_harness import needs_onednn, offload, run
 from kits.backends.dnnl.packed_samples import SAMPLES, Sample, compiled, has_whole_numbers, pointer
+from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 from tvm.relax import op
 
@@ -112,7 +113,7 @@ ALLOWED = {"float32": 1e-5, "int16": 1e-4, "int8": 2e-2}
 def test_the_option_says_what_rows_are_rounded_to(activations):
     """One row, a block of rows, and more than one."""
     module = ar.passes.QuantizeWeights(4, 32, True)(products(96, 70, 128))
-    alone = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
+    alone = relax.VirtualMachine(tvm.compile(module, UNOPTIMIZED), tvm.cpu())
     offloaded = offload(module, packed_activations=activations)
     for rows in (1, 17, 600):
         x = np.random.default_rng(rows).standard_normal((rows, 96), "float32")
@@ -127,7 +128,7 @@ def test_the_option_says_what_rows_are_rounded_to(activations):
 def test_of_many_rows_those_without_digits_are_multiplied_as_floats():
     module = ar.passes.QuantizeWeights(8, 16)(products(48, 70))
     offloaded = offload(module)
-    alone = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
+    alone = relax.VirtualMachine(tvm.compile(module, UNOPTIMIZED), tvm.cpu())
     x = np.random.default_rng(0).standard_normal((530, 48), "float32")
     x[3, 5], x[17, 7], x[300] = np.inf, np.nan, 1e-38
     (found,), (expected,) = offloaded.call("main", x), run(alone, "main", [x])

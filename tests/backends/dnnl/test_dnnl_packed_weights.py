@@ -10,6 +10,7 @@ import tvm
 from kits.backends.dnnl.dnnl_harness import ConstantNames, needs_onednn, offload, run
 from kits.backends.dnnl.packed_samples import SAMPLES, Sample, compiled, has_whole_numbers, pointer
 from kits.onnx_nodes import CONTRIBUTED, Node, by_onnx_runtime, model_of_nodes
+from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 from tvm.relax import op
 
@@ -89,7 +90,7 @@ def floats_of(module: tvm.IRModule) -> np.ndarray:
                     break
                 builder.emit_normalized(binding)
         builder.emit_func_output(output)
-    machine = relax.VirtualMachine(tvm.compile(builder.finalize(), "llvm"), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(builder.finalize(), UNOPTIMIZED), tvm.cpu())
     found: np.ndarray = machine["main"]().numpy()
     return found
 
@@ -147,7 +148,7 @@ def test_infinite_rows_are_what_the_host_makes_of_them():
     module = ar.passes.QuantizeWeights(4, 32, zero_points=True)(product(weight, follow=False))
     x, other = data_for(2, weight)
     x[0, 5], x[1, 7] = np.inf, np.nan
-    alone, offloaded = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu()), offload(module)
+    alone, offloaded = relax.VirtualMachine(tvm.compile(module, UNOPTIMIZED), tvm.cpu()), offload(module)
     for rows in (1, 2):
         given = [x[:rows], other[:rows]]
         (found,), (expected,) = offloaded.call("main", *given), run(alone, "main", given)
@@ -176,7 +177,7 @@ def test_products_of_the_same_few_rows_are_one_step(bits):
     weights = [random_weight(96, columns, columns) for columns in (200, 64, 1)]
     given = products(weights)
     module = ar.passes.QuantizeWeights(bits, 32)(given)
-    alone, offloaded = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu()), offload(module)
+    alone, offloaded = relax.VirtualMachine(tvm.compile(module, UNOPTIMIZED), tvm.cpu()), offload(module)
     (symbol,) = offloaded.symbols_of("main")
     for rows in (1, 3, 17, 1):
         x = np.random.default_rng(rows).standard_normal((rows, 96), "float32")

@@ -24,6 +24,7 @@ from kits.backends.dnnl.dnnl_harness import (
     run,
     single,
 )
+from kits.unoptimized import UNOPTIMIZED
 from tvm import relax, tirx
 from tvm.relax import op
 
@@ -66,7 +67,7 @@ def dynamic() -> Offloaded:
 
 @cache
 def dynamic_on_host() -> relax.VirtualMachine:
-    return relax.VirtualMachine(tvm.compile(dynamic_module(), "llvm"), tvm.cpu())
+    return relax.VirtualMachine(tvm.compile(dynamic_module(), UNOPTIMIZED), tvm.cpu())
 
 
 def image(batch: int, height: int) -> np.ndarray:

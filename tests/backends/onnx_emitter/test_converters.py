@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kits.backends.onnx_emitter.onnx_case_kit import Graph, function_of
 from kits.backends.onnx_emitter.onnx_place_cases import CASES
+from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 from annotated_region.backends.onnx_emitter import converted_ops, emit, trial
@@ -32,7 +33,7 @@ EXAMPLES = max(2, settings().max_examples // 8)
 
 
 def computed_by_tvm(function, arguments):
-    machine = relax.VirtualMachine(tvm.compile(tvm.IRModule({"main": function}), "llvm"), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(tvm.IRModule({"main": function}), UNOPTIMIZED), tvm.cpu())
     result = machine["main"](*(tvm.runtime.tensor(array) for array in arguments))
     return [result.numpy()] if hasattr(result, "numpy") else [part.numpy() for part in result]
 

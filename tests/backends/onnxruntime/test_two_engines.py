@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
+from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 from tvm.relax import op
 
@@ -74,7 +75,7 @@ def test_each_engine_gets_what_it_is_cheaper_for_and_the_whole_runs():
     assert sorted(name.split("_")[0] for name in externals) == ["dnnl", "onnxruntime"]
     data = np.random.default_rng(1).standard_normal((1, 8, 16, 16)).astype("float32")
     np.testing.assert_allclose(
-        run(ar.build(part), data), run(tvm.compile(mod, "llvm"), data), rtol=1e-4, atol=1e-6
+        run(ar.build(part), data), run(tvm.compile(mod, UNOPTIMIZED), data), rtol=1e-4, atol=1e-6
     )
 
 
@@ -92,7 +93,7 @@ def test_measured_costs_place_no_worse_than_any_single_engine(tmp_path):
     data = np.random.default_rng(2).standard_normal((1, 8, 16, 16)).astype("float32")
     part = ar.partition(mod, TARGETS, policy, prepare=False)
     np.testing.assert_allclose(
-        run(ar.build(part), data), run(tvm.compile(mod, "llvm"), data), rtol=1e-4, atol=1e-6
+        run(ar.build(part), data), run(tvm.compile(mod, UNOPTIMIZED), data), rtol=1e-4, atol=1e-6
     )
 
 

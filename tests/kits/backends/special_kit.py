@@ -16,6 +16,7 @@ from kits.backends.special_agreement import agree
 from kits.backends.special_cases import PLACED, SPECIAL, Case, Shape
 from kits.backends.special_differences import DIFFERENCES, Difference
 from kits.backends.special_moves import CASES
+from kits.unoptimized import UNOPTIMIZED
 
 __all__ = ["Outcome", "outcome"]
 
@@ -107,8 +108,7 @@ def answers(machine: relax.VirtualMachine, case: Case) -> list[list[np.ndarray]]
 @cache
 def by_tvm() -> dict[str, list[list[np.ndarray]]]:
     """What TVM computes without a target."""
-    target = tvm.target.Target({"kind": "llvm", "opt-level": 0})
-    machine = relax.VirtualMachine(tvm.compile(whole_module(), target), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(whole_module(), UNOPTIMIZED), tvm.cpu())
     return {name: answers(machine, case) for name, case in CASES.items()}
 
 

@@ -13,6 +13,7 @@ from annotated_region.expr_map import ExprMap
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import Translation, flat
 from annotated_region.tvm_adapter.nodes import Constant
+from kits.unoptimized import UNOPTIMIZED
 
 __all__ = ["Array", "Change", "call_names", "computed", "computed_op", "unchanged"]
 
@@ -160,6 +161,6 @@ def _compiled(op: OpView, arguments: Sequence[Any]) -> Callable[..., Any]:
         with builder.dataflow():
             out = builder.emit_output(relax.Call(op.call.op, operands, op.call.attrs, op.call.ty_args))
         builder.emit_func_output(out)
-    compiled = tvm.compile(builder.get(), tvm.target.Target("llvm"))
+    compiled = tvm.compile(builder.get(), UNOPTIMIZED)
     kernel: Callable[..., Any] = relax.VirtualMachine(compiled, tvm.cpu())["main"]
     return kernel

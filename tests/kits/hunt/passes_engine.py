@@ -21,6 +21,7 @@ from annotated_region.passes.raise_to_ops import RaiseToOps
 from annotated_region.passes.transform_layout import TransformLayout
 from kits.hunt.engines import LeftOutError
 from kits.hunt.partitioned_engine import PartitionedEngine
+from kits.unoptimized import UNOPTIMIZED
 
 __all__ = ["COMPILED_SHARE", "build"]
 
@@ -104,7 +105,7 @@ def _no_region(_func: relax.Function, _names: Mapping[Any, str]) -> Any:
 def compiled(mod: tvm.IRModule) -> Engine:
     """A module that TVM compiles, without a limit of time: the time is TVM's, and an alarm in it may hang."""
     signal.setitimer(signal.ITIMER_PROF, 0)
-    run = relax.VirtualMachine(tvm.compile(mod, tvm.target.Target("llvm")), tvm.cpu())["main"]
+    run = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())["main"]
 
     def call(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         answer = run(*map(tvm.runtime.tensor, inputs))

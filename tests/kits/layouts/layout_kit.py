@@ -12,6 +12,7 @@ from tvm import relax
 from annotated_region.layouts import Layout
 from annotated_region.op_info.calls import info_of_call
 from annotated_region.op_info.info import Parameter
+from kits.unoptimized import UNOPTIMIZED
 
 op = relax.op
 
@@ -134,6 +135,5 @@ ELSEWHERE = {
 def run(func, arguments):
     """The answers of a function that returns a tuple of tensors."""
     mod = tvm.IRModule({"main": func})
-    target = tvm.target.Target({"kind": "llvm", "opt-level": 0})
-    machine = relax.VirtualMachine(tvm.compile(mod, target), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())
     return [out.numpy() for out in machine["main"](*map(tvm.runtime.tensor, arguments))]

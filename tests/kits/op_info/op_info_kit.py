@@ -11,6 +11,7 @@ from tvm import relax
 
 import annotated_region as ar
 from annotated_region.op_info.attributes import attributes_of
+from kits.unoptimized import UNOPTIMIZED
 
 EXACT = ("nn.conv", "softmax", "matmul", "concat", "split", "nn.pad", "permute_dims", "leakyrelu", "take")
 """Ops whose attributes must come back as they were; the others up to ops that lower to the same code."""
@@ -377,7 +378,7 @@ def perturbed(func, kind, place):
 
 def run(func, arguments, outputs):
     """What a PrimFunc writes."""
-    library = tvm.compile(tvm.IRModule({"main": func.with_attr("global_symbol", "main")}), "llvm")
+    library = tvm.compile(tvm.IRModule({"main": func.with_attr("global_symbol", "main")}), UNOPTIMIZED)
     made = [tvm.runtime.tensor(np.zeros(shape, dtype)) for shape, dtype in outputs]
     library["main"](*(tvm.runtime.tensor(argument) for argument in arguments), *made)
     return [tensor.numpy() for tensor in made]

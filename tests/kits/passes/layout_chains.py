@@ -6,6 +6,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from kits.unoptimized import UNOPTIMIZED
+
 op = relax.op
 
 
@@ -140,7 +142,6 @@ def run(mod, seed=0):
         generator.standard_normal(tuple(map(int, param.ty.shape)), dtype=np.float32)
         for param in mod["main"].params
     ]
-    target = tvm.target.Target({"kind": "llvm", "opt-level": 0})
-    machine = relax.VirtualMachine(tvm.compile(mod, target), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())
     result = machine["main"](*map(tvm.runtime.tensor, arguments))
     return [result.numpy()] if hasattr(result, "numpy") else [out.numpy() for out in result]

@@ -15,6 +15,7 @@ from tvm import relax
 import annotated_region as ar
 from annotated_region.functions.rewriting import FunctionRewriter
 from annotated_region.testing.strategies import TARGETS, Ingredients, claims, functions
+from kits.unoptimized import UNOPTIMIZED
 
 __all__ = [
     "array",
@@ -290,7 +291,7 @@ def size(func: relax.Function) -> int:
 
 def machine(mod: tvm.IRModule) -> relax.VirtualMachine:
     """A machine that runs a module on TVM, op by op: without fusion, which may round differently."""
-    executable = tvm.compile(mod, tvm.target.Target("llvm"), relax_pipeline=_op_by_op())
+    executable = tvm.compile(mod, UNOPTIMIZED, relax_pipeline=_op_by_op())
     return relax.VirtualMachine(executable, tvm.cpu())
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tvm
 from kits.passes.preparation.preparation_kit import ops, prepare, values
+from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 import annotated_region as ar
@@ -70,7 +71,7 @@ def test_a_sum_with_the_first_rows_has_the_shape_of_the_input() -> None:
 def test_tvm_builds_what_it_could_not(way: str) -> None:
     mod = sliced(positions)
     with pytest.raises((RuntimeError, TypeError, ValueError)):
-        tvm.compile(mod, tvm.target.Target("llvm"))
+        tvm.compile(mod, UNOPTIMIZED)
     x = values(5, 4, seed=1)
     built = ar.partition(mod, ["dnnl"]) if way == "partitioned" else mod
     np.testing.assert_array_equal(answer(built, x), np.maximum(x + TABLE[:5], 0))
@@ -92,7 +93,7 @@ def test_the_last_rows_of_a_table() -> None:
 def test_a_longer_input_is_refused_and_reads_nothing() -> None:
     """TVM does not hold callers to the bounds; without the check rows behind the table would be read."""
     machine = relax.VirtualMachine(ar.build(prepare(sliced(positions))), tvm.cpu())
-    with pytest.raises(ValueError, match=r"n must be min\(n, 8\), where n is extent 0 of x"):
+    with pytest.raises(RuntimeError, match="match_cast error"):
         machine["main"](tvm.runtime.tensor(values(9, 4)))
 
 

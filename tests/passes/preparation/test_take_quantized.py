@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tvm
 from kits.passes.preparation.preparation_kit import module, ops, prepare, stays
+from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 op = relax.op
@@ -27,7 +28,7 @@ def looked_up(
 
 
 def answer(mod: tvm.IRModule) -> np.ndarray:
-    machine = relax.VirtualMachine(tvm.compile(mod, tvm.target.Target("llvm")), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())
     result: np.ndarray = machine["main"](tvm.runtime.tensor(WORDS)).numpy()
     return result
 

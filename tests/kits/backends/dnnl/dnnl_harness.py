@@ -15,6 +15,7 @@ import annotated_region as ar
 from annotated_region.backends.dnnl import installation
 from kits.backends.dnnl.dnnl_cases import module_of
 from kits.backends.dnnl.dnnl_transformer_cases import CASES
+from kits.unoptimized import UNOPTIMIZED
 
 __all__ = [
     "ConstantNames",
@@ -146,5 +147,4 @@ def ops_on_host(module: tvm.IRModule, name: str = "main") -> set[str]:
 
 def tvm_alone(module: tvm.IRModule) -> relax.VirtualMachine:
     """A module without offload, compiled in little time and therefore slow."""
-    target = tvm.target.Target({"kind": "llvm", "opt-level": 0})
-    return relax.VirtualMachine(tvm.compile(module, target), tvm.cpu())
+    return relax.VirtualMachine(tvm.compile(module, UNOPTIMIZED), tvm.cpu())

@@ -10,6 +10,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.passes.prepare_for_inference import PrepareForInference
+from kits.unoptimized import UNOPTIMIZED
 
 Shape = tuple[int | str, ...]
 
@@ -100,6 +101,6 @@ def constants(mod: tvm.IRModule) -> list[np.ndarray]:
 
 def run(mod: tvm.IRModule, *arrays: np.ndarray) -> list[np.ndarray]:
     """What ``main`` computes, compiled by TVM alone."""
-    machine = relax.VirtualMachine(tvm.compile(mod, tvm.target.Target("llvm")), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())
     result = machine["main"](*[tvm.runtime.tensor(array) for array in arrays])
     return [field.numpy() for field in (result if isinstance(result, tvm.ir.Array) else [result])]
