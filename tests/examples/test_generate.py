@@ -163,3 +163,14 @@ def test_after_the_second_step_there_are_no_plans_and_no_new_pages():
         faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
     assert count() == plans
     assert min(after - before for before, after in pairwise(faults)) < steps // 10
+
+
+@needs_onednn
+def test_a_token_takes_no_primitive_of_onednn():
+    """They allocate memory in each run; kernels of our own do not."""
+    reference = references(*SETTINGS["4 bits"])
+    llama = example().Llama(reference.built, reference.config, CAPACITY)
+    llama.step([1])
+    plan = str(reference.built.get_function("dnnl_step_0__plan", query_imports=True)()).splitlines()
+    assert sum(line.startswith("silu ") for line in plan) == reference.config.layers
+    assert not [line for line in plan if line.startswith(("binary ", "eltwise ", "matmul ", "reorder "))]

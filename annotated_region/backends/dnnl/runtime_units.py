@@ -63,6 +63,7 @@ PRODUCT_FILES = (
     "pooling.h",
     "attention_products.h",
     "attention_rows.h",
+    "hidden_columns.h",
     "attention.h",
 )
 """The builders of sums of products, and of oneDNN's primitives. Of `ELEMENT_FILES` they use ``kernels.h``."""

@@ -19,6 +19,23 @@ struct Matrices {
 
   int64_t row_stride() const { return strides[strides.size() - 2]; }
 
+  // The largest absolute value of a part of a matrix; NaN if there is one.
+  float magnitude(const float* matrix, int64_t rows_begin, int64_t rows_end, int64_t columns_begin,
+                  int64_t columns_end) const {
+    int32_t largest = 0;
+    const auto add = [&](const float* run, int64_t size) { largest = std::max(largest, largest_magnitude(run, size)); };
+    if (transposed == 'N') {
+      for (int64_t row = rows_begin; row < rows_end; ++row) {
+        add(matrix + row * row_stride() + columns_begin, columns_end - columns_begin);
+      }
+    } else {
+      for (int64_t column = columns_begin; column < columns_end; ++column) {
+        add(matrix + column * strides.back() + rows_begin, rows_end - rows_begin);
+      }
+    }
+    return bits_as<float>(largest);
+  }
+
   // The offset of matrix `index` in a stack with the leading extents `stack`; each matrix of a smaller stack serves
   // several heads.
   int64_t offset(const Dims& stack, int64_t index) const {
@@ -41,50 +58,87 @@ struct Attention {
   int64_t rows, columns, depth, width, block, blocks, count;
   bool rounds;  // whether the result is rounded to bfloat16
 
-  // Computes one block of rows of one head: the scores, and their product with the values.
+  // Computes one block of rows of one head. Columns at the end that are hidden from all its rows are left out where
+  // that gives the same result: their values times zero are zero, and their scores cannot be the largest.
   void run(const std::vector<char*>& pointers, int64_t head, int64_t first, float* scores) const {
-    const Dims& stack = queries.dims;
-    const int64_t height = std::min(block, rows - first);
-    const bool has_mask = given.mask != Mask::none;
-    const float* q = floats(pointers[0]) + queries.offset(stack, head) + first * queries.row_stride();
-    const float* k = floats(pointers[1]) + keys.offset(stack, head);
-    const float* v = floats(pointers[2]) + values.offset(stack, head);
-    const float* mask = has_mask ? floats(pointers[3]) : nullptr;
-    char* const whole = pointers[has_mask ? 4 : 3];
-    const int64_t offset = result.offset(stack, head) + first * result.row_stride();
-    multiply(queries, keys, height, columns, depth, q, k, scores, columns);
-    for (int64_t row = 0; row < height; ++row) {
-      const float* line = has_mask ? mask + mask_offset(head, first + row) : nullptr;
-      weigh(scores + row * columns, seen(first + row), line);
-    }
-    const Matrices plain_scores(plain({height, columns}, kFloat));
-    if (!rounds) {
-      return multiply(plain_scores, values, height, width, columns, scores, v, floats(whole) + offset,
-                      result.row_stride());
-    }
-    float* const exact = scores + block * columns;
-    multiply(plain_scores, values, height, width, columns, scores, v, exact, width);
-    for (int64_t row = 0; row < height; ++row) {
-      round_row(exact + row * width, halves(whole) + offset + row * result.row_stride(), width);
-    }
+    const int64_t shown = columns_shown(pointers, head, first);
+    if (!compute(pointers, head, first, shown, scores)) compute(pointers, head, first, columns, scores);
   }
 
   // The scratch memory of a thread, in floats.
   int64_t scratch() const { return block * (columns + (rounds ? width : 0)); }
 
  private:
+  bool has_mask() const { return given.mask != Mask::none; }
+  int64_t height(int64_t first) const { return std::min(block, rows - first); }
+
+  const float* mask_line(const std::vector<char*>& pointers, int64_t head, int64_t row) const {
+    return has_mask() ? floats(pointers[3]) + mask_offset(head, row) : nullptr;
+  }
+
+  // The columns to read for a block: all, unless the values of the others are numbers, and their scores are known to be
+  // small.
+  int64_t columns_shown(const std::vector<char*>& pointers, int64_t head, int64_t first) const {
+    const Dims& stack = queries.dims;
+    const int64_t size = height(first);
+    int64_t shown = seen(first + size - 1);
+    if (given.mask == Mask::added && given.causal == Causal::none && mask_strides.back() == 1) {
+      shown = 1;
+      for (int64_t row = size - 1; row >= 0 && shown < columns; --row) {
+        shown = end_of_shown(mask_line(pointers, head, first + row), shown, columns);
+      }
+      const float* const q = floats(pointers[0]) + queries.offset(stack, head);
+      const float* const k = floats(pointers[1]) + keys.offset(stack, head);
+      const float query = queries.magnitude(q, first, first + size, 0, depth);
+      const float key = keys.magnitude(k, 0, depth, shown, columns);
+      if (!(query * key * static_cast<float>(depth) * std::fabs(given.scale) <= kMostProduct)) return columns;
+    }
+    const float* const v = floats(pointers[2]) + values.offset(stack, head);
+    return std::isfinite(values.magnitude(v, shown, columns, 0, width)) ? shown : columns;
+  }
+
+  // Computes the scores of some columns, and their product with the values; false if a row might show other columns.
+  bool compute(const std::vector<char*>& pointers, int64_t head, int64_t first, int64_t shown, float* scores) const {
+    const Dims& stack = queries.dims;
+    const int64_t size = height(first);
+    const float* q = floats(pointers[0]) + queries.offset(stack, head) + first * queries.row_stride();
+    const float* k = floats(pointers[1]) + keys.offset(stack, head);
+    const float* v = floats(pointers[2]) + values.offset(stack, head);
+    char* const whole = pointers[has_mask() ? 4 : 3];
+    const int64_t offset = result.offset(stack, head) + first * result.row_stride();
+    multiply(queries, keys, size, shown, depth, q, k, scores, columns);
+    for (int64_t row = 0; row < size; ++row) {
+      const int64_t own = std::min(shown, seen(first + row));
+      const float largest = weigh(scores + row * columns, own, shown, mask_line(pointers, head, first + row));
+      if (shown < columns && given.causal == Causal::none && !(largest >= kLeastShown)) return false;
+    }
+    const Matrices plain_scores(plain({size, columns}, kFloat));
+    if (!rounds) {
+      multiply(plain_scores, values, size, width, shown, scores, v, floats(whole) + offset, result.row_stride());
+      return true;
+    }
+    float* const exact = scores + block * columns;
+    multiply(plain_scores, values, size, width, shown, scores, v, exact, width);
+    for (int64_t row = 0; row < size; ++row) {
+      round_row(exact + row * width, halves(whole) + offset + row * result.row_stride(), width);
+    }
+    return true;
+  }
+
   // The number of visible columns of a row, at least one: TVM shifts the diagonal by the difference of the lengths.
   int64_t seen(int64_t row) const {
     if (given.causal == Causal::none) return columns;
     return std::min(columns, row + 1 + (given.causal == Causal::to_lower_right ? std::abs(columns - rows) : 0));
   }
 
-  void weigh(float* row, int64_t size, const float* mask) const {
+  // Makes weights of the scores of `size` columns, and zeros of the others; returns the largest score.
+  float weigh(float* row, int64_t size, int64_t shown, const float* mask) const {
     const int64_t step = mask_strides.empty() ? 0 : mask_strides.back();
     const float largest = masked_scores(row, row, size, given.scale, given.mask, mask, step, given.fill);
     if (given.guarded && shows_nothing(row, size, largest)) size = 0;
     normalized_powers(row, size, largest);
-    std::fill(row + size, row + columns, 0.0f);
+    std::fill(row + size, row + shown, 0.0f);
+    return largest;
   }
 
   int64_t mask_offset(int64_t head, int64_t row) const {

@@ -134,8 +134,8 @@ struct AttentionOfRows {
                  float* to) const {
     float* const scores = memory + all_lines() * depth();
     const auto multiply = [&](int64_t pair, const float* from, int64_t stride, int64_t count, int64_t at) {
-      multiply_keys(memory + pair * lines() * depth(), lines(), depth(), from, stride, count,
-                    scores + pair * lines() * kKeysOfChunk + at, kKeysOfChunk);
+      multiply_rows_of_keys(memory + pair * lines() * depth(), lines(), depth(), from, stride, count,
+                            scores + pair * lines() * kKeysOfChunk + at, kKeysOfChunk);
     };
     each_run(pointers, keys, 1, 3, batch, first, size, multiply);
     float* const largest = to + all_lines() * width();
@@ -148,8 +148,8 @@ struct AttentionOfRows {
       for (int64_t column = 0; kept != 1.0f && column < width(); ++column) to[line * width() + column] *= kept;
     }
     const auto add = [&](int64_t pair, const float* from, int64_t stride, int64_t count, int64_t at) {
-      add_values(scores + pair * lines() * kKeysOfChunk + at, kKeysOfChunk, lines(), from, stride, count,
-                 to + pair * lines() * width(), width());
+      add_rows_of_values(scores + pair * lines() * kKeysOfChunk + at, kKeysOfChunk, lines(), from, stride, count,
+                         to + pair * lines() * width(), width());
     };
     each_run(pointers, values, 1 + parts, 2, batch, first, size, add);
   }

@@ -147,6 +147,39 @@ void apply(Builder& builder, const NodeRow& node, Function function, const char*
   builder.add_unary_kernel(kernel, desc, desc, label + (" " + layout_name(desc)));
 }
 
+// Whether a node reads and writes float32 alone, and nothing is fused with it.
+inline bool is_bare(const Builder& builder, const NodeRow& node) {
+  const auto is_float = [&](int tensor) { return builder.type(tensor) == kFloat; };
+  return node.post_ops.size == 0 && node.quantized == nullptr && is_float(node.output) &&
+         std::all_of(node.inputs.begin(), node.inputs.end(), is_float);
+}
+
+// Adds or multiplies two tensors of the same shape in the memory order of the first; false if that order has gaps, or
+// the node is another one. oneDNN would allocate memory in each run.
+inline bool combine(Builder& builder, const NodeRow& node) {
+  const int left = node.inputs[0], right = node.inputs[1];
+  const auto algorithm = parameters_of<ArithmeticRow>(node).algorithm;
+  const bool is_sum = algorithm == dnnl_binary_add, is_product = algorithm == dnnl_binary_mul;
+  if (!(is_sum || is_product) || builder.dims(left) != builder.dims(right) || !is_bare(builder, node)) return false;
+  const Desc desc = flat_layout(builder, left, kFloat);
+  if (desc != builder.dense(left)) return false;
+  const int64_t count = volume(builder.dims(left), 0, builder.dims(left).size());
+  const auto run = is_sum ? add_run : multiply_run;
+  const auto kernel = [count, run](const std::vector<char*>& pointers) {
+#pragma omp parallel for
+    for (int64_t first = 0; first < count; first += kRunLength) {
+      const int64_t size = std::min(kRunLength, count - first);
+      run(floats(pointers[0]) + first, floats(pointers[1]) + first, floats(pointers[2]) + first, size);
+    }
+  };
+  const Place from = builder.fetch(left, desc), other = builder.fetch(right, desc);
+  const Place to = builder.over_or_fresh(from, desc);
+  builder.add_kernel(kernel, {{DNNL_ARG_SRC, desc, from}, {DNNL_ARG_SRC_1, desc, other}, {DNNL_ARG_DST, desc, to}},
+                     (is_sum ? "add " : "multiply ") + layout_name(desc));
+  builder.define(node.output, desc, to);
+  return true;
+}
+
 template <float (*function)(float)>
 void one_by_one(const float* from, float* to, int64_t size) {
   for (int64_t item = 0; item < size; ++item) to[item] = function(from[item]);

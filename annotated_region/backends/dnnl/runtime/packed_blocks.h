@@ -98,8 +98,8 @@ inline void expand(const Panel& panel) {
     const int64_t index = group - panel.first;
     for (int64_t column = 0; column < kTileColumns; column += 16) {
       const int64_t slice = column / kSliceColumns, within = column % kSliceColumns;
-      expand_columns(words + column * 4, weight.words(), panel.slice(slice) + index * weight.group * kSliceColumns + within * 4,
-                     panel.starts_of(slice) + index * kSliceColumns + within);
+      int8_t* const to = panel.slice(slice) + index * weight.group * kSliceColumns + within * 4;
+      expand_columns(words + column * 4, weight.words(), to, panel.starts_of(slice) + index * kSliceColumns + within);
     }
   }
 }

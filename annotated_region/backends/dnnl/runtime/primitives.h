@@ -131,6 +131,9 @@ inline void eltwise(Builder& builder, const NodeRow& node) {
     };
     return apply(builder, node, clip, "clip");
   }
+  if (algorithm == dnnl_eltwise_swish && alpha == 1.0f && is_bare(builder, node)) {
+    return apply(builder, node, silu_run, "silu");
+  }
   PostOps chain(builder, node);
   const dnnl::eltwise_forward::primitive_desc pd(cpu(), kInference, algorithm_of(algorithm), desc, desc, alpha, beta,
                                                  chain.settle(desc, /*may_accumulate=*/false));
@@ -155,6 +158,7 @@ inline Desc channel_layout(Builder& builder, int tensor) {
 // The first operand has the shape of the result; the second is broadcast. oneDNN is fast only for some
 // combinations of layouts, so candidates are tried in order of cost.
 inline void binary(Builder& builder, const NodeRow& node) {
+  if (combine(builder, node)) return;
   const int left = node.inputs[0], right = node.inputs[1];
   const auto algorithm = algorithm_of(parameters_of<ArithmeticRow>(node).algorithm);
   const bool has_channels = PostOps(builder, node).has_channel_operand();
