@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import tvm
 
 from annotated_region.errors import AnnotatedRegionError, ModelError
+from annotated_region.importing.equations import EntryEquations, Equations
 from annotated_region.importing.onnx_converters.conversion import (
     DEFAULT_DOMAINS,
     converted_by_us,
@@ -26,6 +27,7 @@ from annotated_region.importing.onnx_converters.conversion import (
     has_converter,
     node_label,
 )
+from annotated_region.importing.onnx_extents import with_named_extents
 from annotated_region.importing.onnx_functions import OnnxGraph, expanded, nodes_of
 from annotated_region.importing.onnx_versions import modern_model
 from annotated_region.importing.origins import OnnxOrigins, with_origins
@@ -126,16 +128,18 @@ def _imported(
     opset = _opset(model)
     used: Any = given.pop("opset", None)
     _require_tensors(model.graph, name)
-    graph = expanded(model, opset, is_covered)
+    graph = with_named_extents(expanded(model, opset, is_covered))
     _require_sound(graph, name, opset, is_known)
     with warnings.catch_warnings():
         # The importer's warnings about names and shapes.
         warnings.simplefilter("ignore", UserWarning)
         used = opset if used is None else used
-        importer = OnnxGraphImporter(partial(converted_by_us, name, used), origins.note, **given)
+        equations = EntryEquations(Equations(), lambda extent: importer.is_known_at_entry(extent))  # noqa: PLW0108 - made below
+        convert = partial(converted_by_us, name, used, equations)
+        importer = OnnxGraphImporter(convert, origins.note, **given)
         mod = _converted(importer, graph, used, name)
     require_known_types(mod, name)
-    return with_origins(mod, origins.results)
+    return equations.known.checked_by(with_origins(mod, origins.results))
 
 
 def _require_tensors(graph: onnx.GraphProto, name: str) -> None:

@@ -22,6 +22,7 @@ __all__ = ["OLDEST_OPSET", "modern_model"]
 
 OLDEST_OPSET = 13
 _COORDINATES_SINCE = 11
+_FREE_WEIGHTS_SINCE = 4  # the version of the file format, not of the operators
 
 
 def modern_model(model: onnx.ModelProto, opset: int, name: str) -> onnx.ModelProto:
@@ -46,10 +47,26 @@ def modern_model(model: onnx.ModelProto, opset: int, name: str) -> onnx.ModelPro
 
     if not 0 < opset < OLDEST_OPSET:
         return model
-    converted = version_converter.convert_version(model, OLDEST_OPSET)
+    converted = version_converter.convert_version(_with_free_weights(model), OLDEST_OPSET)
     if opset < _COORDINATES_SINCE:
         _restore_coordinates(converted, name)
     return converted
+
+
+def _with_free_weights(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model in a format in which weights need not be inputs, if some of its are not.
+
+    The converter finds no such weights in the format before, though tools have written them.
+    """
+    inputs = {each.name for each in model.graph.input}
+    if model.ir_version >= _FREE_WEIGHTS_SINCE or all(
+        each.name in inputs for each in model.graph.initializer
+    ):
+        return model
+    changed = type(model)()
+    changed.CopyFrom(model)
+    changed.ir_version = _FREE_WEIGHTS_SINCE
+    return changed
 
 
 def _restore_coordinates(model: onnx.ModelProto, name: str) -> None:

@@ -13,7 +13,6 @@ from tvm import relax
 from annotated_region.arguments import brief_repr
 from annotated_region.checked import checked
 from annotated_region.errors import AnnotatedRegionError, ModelError, UsageError
-from annotated_region.functions.extent_checks import with_extent_checks
 from annotated_region.importing.origins import NodeResults, with_origins
 from annotated_region.importing.torch_converters.agreement import Agreement
 from annotated_region.importing.torch_converters.converting import CONVERTERS
@@ -94,14 +93,7 @@ def from_exported_program(
     except (AssertionError, NotImplementedError, ValueError) as error:
         # TVM checks for unknown ops and kinds of inputs before it converts any op.
         raise ModelError(f"TVM cannot import the program: {_first_line(error)}") from error
-    return _with_checks(with_origins(mod, noted.results), noted.agreement)
-
-
-def _with_checks(mod: tvm.IRModule, agreement: Agreement) -> tvm.IRModule:
-    """The module with a check of the equations at the beginning of its function."""
-    if agreement.equations:
-        mod["main"] = with_extent_checks(mod["main"], agreement.equations)
-    return mod
+    return noted.agreement.equations.checked_by(with_origins(mod, noted.results))
 
 
 def _require_program(condition: bool, program: object) -> None:

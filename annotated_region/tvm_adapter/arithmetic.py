@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import tvm_ffi
 from tvm import relax
 from tvm.sym import Analyzer
 
-__all__ = ["provably_equal", "visit"]
+__all__ = ["Extent", "provably_equal", "visit"]
+
+Extent: TypeAlias = int | relax.Expr
+"""An extent of a tensor: a number, or an expression of symbolic extents."""
 
 
-def provably_equal(left: relax.Expr | int, right: relax.Expr | int) -> bool:
-    """Whether TVM's arithmetic analyzer can prove two extents equal; 10 us and more a question."""
-    return bool(Analyzer().can_prove_equal(left, right))
+def provably_equal(left: Extent, right: Extent) -> bool:
+    """Whether two extents are equal; for symbolic ones TVM's analyzer is asked, 10 us and more a question."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left == right
+    return left is right or bool(Analyzer().can_prove_equal(left, right))
 
 
 def visit(root: object, visitors: Sequence[tuple[type, Callable[[Any], None]]]) -> None:

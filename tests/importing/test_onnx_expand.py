@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
-import tvm
-from tvm import relax
+from kits.importing.onnx_texts import HEAD, run
 
 import annotated_region as ar
 from annotated_region.errors import ModelError
 
-HEAD = '<ir_version: 8, opset_import: ["" : 17]> g '
 KNOWN = {
     "a constant": "(float[n, 1] x) => (float[a, b] y) <int64[2] k = {1, 4}> { y = Expand(x, k) }",
     "a constant of fewer axes": """(float[n, 3, 1] x) => (float[a, b, c] y)
@@ -35,18 +32,6 @@ FIXED = "(float[5, 1] x, int64[2] k) => (float[a, b] y) { z = Relu(x) y = Expand
 
 TO_A_NUMBER = "(float[n, 2] x) => (float[a, b] y) <int64[2] k = {4, 2}> { z = Relu(x) y = Expand(z, k) }"
 RUNS = ((3, (3, 4)), (1, (5, 2)), (1, (1, 1)), (4, (1, 2)), (1, (900, 3)))
-
-
-def run(text: str, targets: list[str], *calls: tuple[np.ndarray, ...]) -> None:
-    """Each call on one build, beside ONNX Runtime."""
-    model = onnx.parser.parse_model(HEAD + text)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    names = [each.name for each in session.get_inputs()]
-    machine = relax.VirtualMachine(ar.build(ar.partition(ar.from_onnx(model), targets)), tvm.cpu())
-    for call in calls:
-        found = machine["main"](*map(tvm.runtime.tensor, call)).numpy()
-        (expected,) = session.run(None, dict(zip(names, call, strict=True)))
-        np.testing.assert_array_equal(found, expected)
 
 
 each_target = pytest.mark.parametrize("targets", [[], ["dnnl"], ["onnxruntime"]], ids=str)

@@ -81,12 +81,29 @@ def _range(node: OnnxNode) -> relax.Expr:
 
     A range that may end before it begins is left to TVM, which makes it empty.
     """
-    start, limit, step = (_extent(each) for each in node.inputs)
+    start, limit, step = (_whole_number(each) for each in node.inputs)
     if start is None or limit is None or not isinstance(step, int) or step < 1:
         return node.by_tvm()
     if bounds_of(limit - start)[0] < 0:
         return node.by_tvm()
-    return relax.op.arange(start, limit, step, "int64")
+    places = relax.op.arange(start, limit, step, "int64")
+    dtype = _type_of(node.inputs[0])
+    return places if dtype == "int64" else relax.op.astype(node.emit(places), dtype)
+
+
+@converts("", "Div", (2, 2))
+def _divided(node: OnnxNode) -> relax.Expr:
+    """An extent divided by a number as a floor division, of which TVM and targets know more.
+
+    ONNX rounds towards zero, which differs below zero: that is the case for images smaller than a window.
+    """
+    left, right = (None if each is None else _extent_or_number(each) for each in node.inputs)
+    if left is None or isinstance(left, int) or not isinstance(right, int) or right < 1:
+        return node.by_tvm()
+    if bounds_of(left)[0] >= 0:
+        return left // right
+    nothing = tirx.IntImm("int64", 0)
+    return tirx.Max(left, nothing) // right - tirx.Max(-left, nothing) // right
 
 
 @converts("", "Equal", (2, 2))
@@ -104,17 +121,39 @@ def _equal(node: OnnxNode) -> relax.Expr:
 
 @converts("", "Gather", (2, 2), "axis")
 def _gather(node: OnnxNode) -> relax.Expr:
-    """Several extents of a shape are a shape: ONNX Runtime permutes that of a tensor for a transposed one."""
-    shape, places = node.inputs
+    """Several extents of a shape are a shape: ONNX Runtime permutes that of a tensor for a transposed one.
+
+    Known places along a known axis are read directly; TVM computes at run time which are negative.
+    """
+    data, places = node.inputs
     numbers = None if places is None else known_numbers(places)
-    if not isinstance(shape, relax.ShapeExpr) or numbers is None or numbers.ndim != 1:
+    if data is None or numbers is None:
         return node.by_tvm()
+    if isinstance(data, relax.ShapeExpr):
+        return node.by_tvm() if numbers.ndim != 1 else _extents_at(node, data, numbers.tolist())
+    axis, extent = _axis_read(node, data)
+    if extent is None or not ((-extent <= numbers) & (numbers < extent)).all():
+        return node.by_tvm()
+    return relax.op.take(data, relax.const(np.where(numbers < 0, numbers + extent, numbers)), axis)
+
+
+def _extents_at(node: OnnxNode, shape: relax.ShapeExpr, places: list[int]) -> relax.Expr:
     extents = list(shape.values)
     node.require(
-        all(-len(extents) <= each < len(extents) for each in numbers.tolist()),
-        f"reads the extents {numbers.tolist()} of {len(extents)}",
+        all(-len(extents) <= each < len(extents) for each in places),
+        f"reads the extents {places} of {len(extents)}",
     )
-    return relax.ShapeExpr([extents[each] for each in numbers.tolist()])
+    return relax.ShapeExpr([extents[each] for each in places])
+
+
+def _axis_read(node: OnnxNode, data: relax.Expr) -> tuple[int, int | None]:
+    """The axis that a `Gather` reads along, and its extent; None if it is unknown."""
+    if not isinstance(data.ty, relax.TensorType) or not isinstance(data.ty.shape, relax.ShapeExpr):
+        return 0, None
+    shape = node.shape(data)
+    axis = node.integer("axis", 0, -len(shape), len(shape) - 1) % len(shape) if shape else 0
+    extent = shape[axis] if shape else None
+    return axis, extent if isinstance(extent, int) else None
 
 
 def _tensor(node: OnnxNode, expr: relax.Expr) -> relax.Expr:
@@ -144,14 +183,31 @@ def _are_equal(left: Extent, right: Extent) -> bool | None:
     return True if provably_equal(left, right) else None
 
 
-def _extent(expr: relax.Expr | None) -> Extent | None:
-    """An int64 number that is constant or computed from extents; None for any other."""
+def _whole_number(expr: relax.Expr | None) -> Extent | None:
+    """An int64 number, or one cast from int64 to float32, that is constant or computed from extents.
+
+    Exporters of detectors cast extents to float32, which is exact below 2**24.
+    """
+    if isinstance(expr, tirx.Cast) and str(expr.ty) == "float32":
+        expr = expr.value
     if expr is None:
         return None
     numbers = known_numbers(expr)
-    if numbers is not None:
-        return int(numbers.item()) if numbers.dtype == np.int64 and numbers.size == 1 else None
-    return expr if isinstance(expr, PrimExpr) and str(expr.ty) == "int64" else None
+    if numbers is None:
+        return expr if isinstance(expr, PrimExpr) and str(expr.ty) == "int64" else None
+    is_whole = numbers.size == 1 and numbers.dtype.name in ("int64", "float32")
+    return int(numbers.item()) if is_whole and float(numbers.item()).is_integer() else None
+
+
+def _extent_or_number(expr: relax.Expr) -> Extent | None:
+    """An int64 number of rank 0 that is a constant, or computed from extents."""
+    return _whole_number(expr) if _type_of(expr) == "int64" else None
+
+
+def _type_of(expr: relax.Expr | None) -> str:
+    """The type of a number."""
+    ty = None if expr is None else expr.ty
+    return str(ty.dtype) if isinstance(ty, relax.TensorType | tvm.ir.PrimType) else ""
 
 
 def _is_known(node: OnnxNode, position: int) -> bool:

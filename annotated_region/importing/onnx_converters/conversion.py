@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tvm import relax
 
+from annotated_region.importing.equations import EntryEquations
 from annotated_region.importing.onnx_converters import (  # noqa: F401 - each registers its converters
     attention,
     block_weights,
@@ -17,6 +18,7 @@ from annotated_region.importing.onnx_converters import (  # noqa: F401 - each re
     einsum,
     elementwise,
     expand,
+    extent_numbers,
     further_ops,
     fused_ops,
     grouped_attention,
@@ -29,8 +31,11 @@ from annotated_region.importing.onnx_converters import (  # noqa: F401 - each re
     recurrent,
     resizing,
     rotary_positions,
+    squeezing,
+    tiling,
     transformers,
 )
+from annotated_region.importing.onnx_converters.agreement import agreeing
 from annotated_region.importing.onnx_converters.folding import folded
 from annotated_region.importing.onnx_converters.node import OnnxNode
 from annotated_region.importing.onnx_converters.registry import CONVERTERS
@@ -71,6 +76,7 @@ def node_label(node: onnx.NodeProto) -> str:
 def converted_by_us(
     model: str,
     opset: int,
+    equations: EntryEquations,
     node: onnx.NodeProto,
     inputs: Sequence[relax.Expr | None],
     builder: relax.BlockBuilder,
@@ -78,7 +84,8 @@ def converted_by_us(
 ) -> relax.Expr | None:
     """The expression of a node of the model that messages call `model`; None if TVM should convert it.
 
-    Nodes with constant operands are folded first, even if a converter exists.
+    Nodes with constant operands are folded first, even if a converter exists. The inputs of others get the
+    extents that the model relies on, as far as `equations` can be checked.
 
     Raises
     ------
@@ -86,8 +93,12 @@ def converted_by_us(
         The node has an input, an attribute, a type or a form that the converter does not support.
     """
     known = None if domain_of(node) else folded(node, inputs, opset)
-    converter = CONVERTERS.get((domain_of(node), node.op_type))
-    if known is not None or converter is None:
+    if known is not None:
         return known
     where = f"{model} cannot be imported: {node_label(node)}"
-    return converter(OnnxNode(node, where, tuple(inputs), builder, standard))
+    given = OnnxNode(node, where, tuple(inputs), builder, standard, equations)
+    agreed = given if domain_of(node) else agreeing(given)
+    converter = CONVERTERS.get((domain_of(node), node.op_type))
+    if converter is None:
+        return None if agreed is given else agreed.by_tvm()
+    return converter(agreed)

@@ -2,7 +2,7 @@
 
 TVM 0.27.0 ignores the signs that `IsInf` selects; its floor modulo of floats is NaN if the divisor is
 infinite; shifts by too many bits depend on the processor; and it supports `Pow` neither for
-integers nor for mixed types.
+integers nor for mixed types. It lowers `Clip` to loops, which no target claims.
 """
 
 from __future__ import annotations
@@ -45,6 +45,24 @@ def _modulo(node: OnnxNode) -> relax.Expr:
     differs = relax.op.logical_xor(relax.op.less(rest, zero), relax.op.less(divisor, zero))
     is_behind = relax.op.logical_and(node.emit(differs), node.emit(relax.op.not_equal(rest, zero)))
     return relax.op.where(node.emit(is_behind), node.emit(relax.op.add(rest, divisor)), rest)
+
+
+@converts("", "Clip", (1, 3))
+def _clipped(node: OnnxNode) -> relax.Expr:
+    """The lower bound first, so that the upper one wins where they cross; a bound of NaN is none."""
+    data = node.tensor(0)
+    for place, clip in ((1, relax.op.maximum), (2, relax.op.minimum)):
+        bound = node.optional(place, (dtype_of(data),))
+        if bound is not None:
+            data = node.emit(clip(data, _without_nan(node, bound, math.inf if place == 2 else -math.inf)))
+    return data
+
+
+def _without_nan(node: OnnxNode, bound: relax.Expr, instead: float) -> relax.Expr:
+    known, dtype = node.constant(bound), dtype_of(bound)
+    if dtype not in FLOATS or (known is not None and not np.isnan(known).any()):
+        return bound
+    return node.emit(relax.op.where(relax.op.equal(bound, bound), bound, relax.const(instead, dtype)))
 
 
 @converts("", "BitShift", (2, 2), "direction")

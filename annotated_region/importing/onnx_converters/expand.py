@@ -13,11 +13,9 @@ from tvm import relax, tirx
 from annotated_region.importing.onnx_converters.folding import known_numbers
 from annotated_region.importing.onnx_converters.node import OnnxNode
 from annotated_region.importing.onnx_converters.registry import converts
-from annotated_region.tvm_adapter.arithmetic import provably_equal
+from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal
 
 __all__ = ["computed_extents"]
-
-Extent = int | relax.Expr
 
 
 @converts("", "Expand", (2, 2))
@@ -31,9 +29,9 @@ def _expanded(node: OnnxNode) -> relax.Expr:
     for axis, extent in enumerate(given):
         wanted = asked[axis + behind] if axis + behind >= 0 else 1
         result.append(_joined(node, extent, wanted))
-        if not _is_number(extent, 1) and not _is_same(extent, result[-1]):
+        if not _is_number(extent, 1) and not provably_equal(extent, result[-1]):
             data = node.emit(relax.op.take(data, _places(node, extent, result[-1]), axis))
-    if len(result) == len(given) and all(map(_is_same, result, node.shape(data))):
+    if len(result) == len(given) and all(map(provably_equal, result, node.shape(data))):
         return data
     return relax.op.broadcast_to(data, relax.ShapeExpr(result))
 
@@ -73,7 +71,7 @@ def _joined(node: OnnxNode, given: Extent, asked: Extent) -> Extent:
     """The extent of the result; the maximum of two symbolic extents."""
     if _is_number(given, 1):
         return asked
-    if _is_number(asked, 1) or _is_same(given, asked):
+    if _is_number(asked, 1) or provably_equal(given, asked):
         return given
     if isinstance(given, int):
         node.require(not isinstance(asked, int), f"asks for an extent of {asked} in the place of {given}")
@@ -83,9 +81,3 @@ def _joined(node: OnnxNode, given: Extent, asked: Extent) -> Extent:
 
 def _is_number(extent: Extent, number: int) -> bool:
     return isinstance(extent, int) and extent == number
-
-
-def _is_same(left: Extent, right: Extent) -> bool:
-    if isinstance(left, int) and isinstance(right, int):
-        return left == right
-    return provably_equal(left, right)

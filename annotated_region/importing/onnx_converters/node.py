@@ -10,6 +10,8 @@ import numpy as np
 from tvm import relax, tirx
 
 from annotated_region.errors import ModelError
+from annotated_region.importing.equations import EntryEquations
+from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect, tensor_type
 
@@ -42,6 +44,8 @@ class OnnxNode:
         The builder of bindings.
     standard
         TVM's conversion of ops of the default domain, for converters that compose such ops.
+    equations
+        The equations between extents on which the model relies.
     """
 
     proto: onnx.NodeProto
@@ -49,6 +53,7 @@ class OnnxNode:
     inputs: Sequence[relax.Expr | None]
     builder: relax.BlockBuilder
     standard: StandardOp
+    equations: EntryEquations
 
     def declined(self, why: str) -> ModelError:
         """The error for a node that is not supported, with a reason."""
@@ -131,7 +136,7 @@ class OnnxNode:
         """Decline the node if it has this input, which the converter does not support."""
         self.require(not self.has(position), f"has the input {name!r}, which is not supported")
 
-    def shape(self, expr: relax.Expr) -> tuple[int | relax.Expr, ...]:
+    def shape(self, expr: relax.Expr) -> tuple[Extent, ...]:
         """The extents of a tensor: ints, and expressions for symbolic ones."""
         shape = expect(relax.ShapeExpr, tensor_type(expr).shape)
         return tuple(int(each) if isinstance(each, tirx.IntImm) else each for each in shape.values)
@@ -142,6 +147,18 @@ class OnnxNode:
         if not all(isinstance(extent, int) for extent in shape):
             raise self.declined(f"has an input {position} of unknown extents, {shape_text(shape)}")
         return tuple(extent for extent in shape if isinstance(extent, int))
+
+    def may_have_extents(self, expr: relax.Expr, extents: Sequence[Extent]) -> bool:
+        """Whether each call can be checked to give the tensor these extents, as a valid model does."""
+        return all(map(self.equations.can_check, self.shape(expr), extents))
+
+    def with_extents(self, expr: relax.Expr, extents: Sequence[Extent]) -> relax.Expr:
+        """The tensor with other extents, which it `may_have_extents`; each call is checked."""
+        pairs = zip(self.shape(expr), extents, strict=True)
+        new = [pair for pair in pairs if not provably_equal(*pair)]
+        for pair in new:
+            self.equations.known.require(*pair)
+        return self.emit(relax.op.reshape(expr, relax.ShapeExpr(extents))) if new else expr
 
     def constant(self, expr: relax.Expr) -> np.ndarray | None:
         """The elements of an expression, if it is a constant of the model."""
@@ -239,6 +256,6 @@ def rank_of(expr: relax.Expr) -> int:
     return int(tensor_type(expr).ndim)
 
 
-def shape_text(shape: Sequence[int | relax.Expr]) -> str:
+def shape_text(shape: Sequence[Extent]) -> str:
     """A shape as messages show it."""
     return f"({', '.join(map(str, shape))})"

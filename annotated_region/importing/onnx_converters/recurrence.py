@@ -9,6 +9,7 @@ import numpy as np
 from tvm import relax
 
 from annotated_region.importing.onnx_converters.node import OnnxNode, dtype_of
+from annotated_region.tvm_adapter.arithmetic import Extent
 
 __all__ = ["Activation", "Cell", "Layer", "Product", "Run", "State", "require_known"]
 
@@ -108,9 +109,15 @@ class Layer:
         return found
 
     @property
-    def batch(self) -> int | relax.Expr:
+    def batch(self) -> Extent:
         """The number of sequences; may be symbolic."""
         return self.node.shape(self.node.tensor(0))[0 if self.batch_first else 1]
+
+    @property
+    def state_shape(self) -> tuple[Extent, ...]:
+        """The shape of an initial state."""
+        sides = (self.batch, self.directions) if self.batch_first else (self.directions, self.batch)
+        return *sides, self.hidden
 
     def part(self, expr: relax.Expr, index: int) -> relax.Expr:
         """The slice of a tensor for a direction."""
@@ -179,7 +186,7 @@ class Layer:
     def _initial(self, position: int, index: int) -> relax.Expr:
         if not self.node.has(position):
             return self.node.emit(relax.op.zeros(relax.ShapeExpr([self.batch, self.hidden]), self.dtype))
-        given = self.node.tensor(position)
+        given = self.node.with_extents(self.node.tensor(position), self.state_shape)
         if self.batch_first:
             given = self.node.emit(relax.op.permute_dims(given, [1, 0, 2]))
         return self.part(given, index)
@@ -231,23 +238,14 @@ def _require_states(layer: Layer, directions: int) -> None:
     node, dtype = layer.node, (layer.dtype,)
     if node.has(3):
         node.require_shape(3, node.tensor(3, dtype, (2,)), (directions, 2 * layer.gates * layer.hidden))
-    sides = (layer.batch, directions) if layer.batch_first else (directions, layer.batch)
     for position in range(_INITIAL, _INITIAL + layer.states):
         given = node.optional(position, dtype, (3,))
         node.require(
-            given is None or (node.shape(given)[2] == layer.hidden and _same(node.shape(given)[:2], sides)),
+            given is None or node.may_have_extents(given, layer.state_shape),
             f"has an input {position} whose shape is not that of a state",
         )
     if layer.states == 2 and node.has(7):
         node.require_shape(7, node.tensor(7, dtype, (2,)), (directions, 3 * layer.hidden))
-
-
-def _same(left: Sequence[int | relax.Expr], right: Sequence[int | relax.Expr]) -> bool:
-    """Whether extents are the same numbers or the same variables."""
-    return all(
-        one == other if isinstance(one, int) and isinstance(other, int) else str(one) == str(other)
-        for one, other in zip(left, right, strict=True)
-    )
 
 
 def _require_lengths(layer: Layer) -> None:

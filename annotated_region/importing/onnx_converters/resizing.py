@@ -9,7 +9,7 @@ mode ``nearest``, a gather of elements. All others become ``image.resize2d`` and
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from tvm import relax, tirx
@@ -24,7 +24,7 @@ from annotated_region.importing.interpolation import (
 )
 from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
-from annotated_region.tvm_adapter.arithmetic import provably_equal
+from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal
 
 __all__: list[str] = []
 
@@ -140,13 +140,13 @@ def _scales(node: OnnxNode, data: relax.Expr, axes: tuple[int, ...]) -> list[_Sc
     return [AxisScale(extent, int(common * extent + 0.5), common) for extent in known]
 
 
-def _to_size(extent: int | relax.Expr, size: int | relax.Expr) -> _Scale:
+def _to_size(extent: Extent, size: Extent) -> _Scale:
     if isinstance(extent, int) and isinstance(size, int):
         return AxisScale(extent, size, size / extent)
     return _Symbolic.STAYS if provably_equal(extent, size) else _Symbolic.TO_A_SIZE
 
 
-def _sizes(node: OnnxNode) -> list[int | relax.Expr]:
+def _sizes(node: OnnxNode) -> list[Extent]:
     """The sizes: numbers, and extents where exporters join those of the batch with the size of the image."""
     given = node.inputs[3] if node.has(3) else None
     values = given.ty.values if given is not None and isinstance(given.ty, relax.ShapeType) else None
@@ -162,7 +162,7 @@ def _numbers(node: OnnxNode, place: int) -> list[float]:
     return [] if found is None else [float(each) for each in found]
 
 
-def _by_scale(node: OnnxNode, extent: int | relax.Expr, scale: float) -> _Scale:
+def _by_scale(node: OnnxNode, extent: Extent, scale: float) -> _Scale:
     if isinstance(extent, int):
         # In float32, as ONNX Runtime and TVM do, so that 0.7 of 10 elements are 7.
         return AxisScale(extent, int(np.float32(scale) * np.float32(extent)), scale)
@@ -170,7 +170,7 @@ def _by_scale(node: OnnxNode, extent: int | relax.Expr, scale: float) -> _Scale:
     return _Symbolic.STAYS if scale == 1 else _Symbolic.BY_A_FACTOR
 
 
-def _known(node: OnnxNode, extent: int | relax.Expr) -> int:
+def _known(node: OnnxNode, extent: Extent) -> int:
     if not isinstance(extent, int):
         raise node.declined(f"resizes an axis of the symbolic extent {extent}")
     return extent
@@ -203,13 +203,27 @@ def _by_tvm(node: OnnxNode, data: relax.Expr, scales: Mapping[int, _Scale]) -> r
     shape = node.shape(data)
     sizes = [_size(extent, scales.get(axis)) for axis, extent in enumerate(shape[2:], 2)]
     if None in sizes:
-        return _left_to_tvm(node, "symbolic extents")
+        call = _left_to_tvm(node, "symbolic extents")
+        return _with_whole_sizes(call, shape, sizes, _numbers(node, 2))
     attributes = {name: value for name, value in _given(node).items() if name not in _IGNORED}
     size = relax.const(np.asarray([1, 1, *sizes], "int64"))
     return node.standard("Resize", [data, None, None, size], attributes)
 
 
-def _size(extent: int | relax.Expr, scale: _Scale | None) -> int | None:
+def _with_whole_sizes(
+    call: relax.Expr, shape: Sequence[Extent], sizes: Sequence[int | None], factors: Sequence[float]
+) -> relax.Expr:
+    """TVM's call with whole numbers as sizes; TVM makes floats of them, of which it proves nothing."""
+    if not isinstance(call, relax.Call) or len(call.args) != 2 or not factors:
+        return call
+    whole = [
+        extent * int(factor) if size is None else size
+        for extent, size, factor in zip(shape[2:], sizes, factors[2:], strict=True)
+    ]
+    return relax.Call(call.op, [call.args[0], relax.ShapeExpr(whole)], call.attrs, call.ty_args)
+
+
+def _size(extent: Extent, scale: _Scale | None) -> int | None:
     if isinstance(scale, AxisScale):
         return scale.after
     return extent if isinstance(extent, int) else None

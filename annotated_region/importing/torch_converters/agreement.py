@@ -2,8 +2,8 @@
 
 TVM gives the sum of tensors of the extents ``n`` and ``64 - max(64 - n, 0)`` no shape, after which neither
 TVM nor targets know any. An exporter accepts the sum only if the extents are equal in every run it allows,
-here for ``n`` up to 64. So one operand is reshaped to the extents of the other, and the equation becomes a
-check at the beginning of the function (`annotated_region.functions.extent_checks`).
+here for ``n`` up to 64. So one operand is reshaped to the extents of the other, and the function checks the
+equation (`annotated_region.importing.equations`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import tvm_ffi
-from tvm import relax, tirx
+from tvm import relax
 
-from annotated_region.importing.torch_converters.bounds import Extent
+from annotated_region.importing.equations import Equations, common_extent
 from annotated_region.importing.torch_converters.torch_node import extents_of_tensor, has_known_shape
-from annotated_region.tvm_adapter.arithmetic import provably_equal
-from annotated_region.tvm_adapter.nodes import PrimExpr
+from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal
 
 if TYPE_CHECKING:
     from torch import fx
@@ -52,7 +50,7 @@ class _Operand:
 class Agreement:
     """The equations between extents that the nodes of a program need."""
 
-    equations: list[tuple[PrimExpr, PrimExpr]] = field(default_factory=list)
+    equations: Equations = field(default_factory=Equations)
 
     @contextmanager
     def of_operands(self, name: str, node: fx.Node, importer: ExportedProgramImporter) -> Iterator[None]:
@@ -72,20 +70,15 @@ class Agreement:
         extents = list(operand.extents)
         for axis in range(-len(extents), 0):
             common = _common([each for each in operands if len(each.extents) >= -axis], axis)
-            if common is None or _are_equal(extents[axis], common):
+            if common is None or provably_equal(extents[axis], common):
                 continue
             wanted = 1 if operand.repeats[axis] else common
             if not isinstance(extents[axis], int):
-                self._require(extents[axis], wanted)
+                self.equations.require(extents[axis], wanted)
             extents[axis] = wanted
-        if all(map(_are_equal, extents, operand.extents)):
+        if all(map(provably_equal, extents, operand.extents)):
             return operand.value
         return importer.block_builder.emit(relax.op.reshape(operand.value, relax.ShapeExpr(extents)))
-
-    def _require(self, one: Extent, other: Extent) -> None:
-        pair = (_number(one), _number(other))
-        if not any(all(map(tvm_ffi.structural_equal, pair, known)) for known in self.equations):
-            self.equations.append(pair)
 
 
 def _operands(node: fx.Node, importer: ExportedProgramImporter) -> list[_Operand]:
@@ -118,17 +111,4 @@ def _common(operands: Sequence[_Operand], axis: int) -> Extent | None:
     """The extent of an axis in the result; None if operands repeat along it, or if it is unknown."""
     if any(each.repeats[axis] is None for each in operands):
         return None
-    extents = [each.extents[axis] for each in operands if not each.repeats[axis]]
-    numbers: list[Extent] = [each for each in extents if isinstance(each, int)]
-    symbols: list[Extent] = [each for each in extents if isinstance(each, tirx.Var)]
-    return next(iter([*numbers, *symbols, *extents]), None)
-
-
-def _are_equal(one: Extent, other: Extent) -> bool:
-    if isinstance(one, int) and isinstance(other, int):
-        return one == other
-    return one is other or provably_equal(one, other)
-
-
-def _number(extent: Extent) -> PrimExpr:
-    return tirx.IntImm("int64", extent) if isinstance(extent, int) else extent
+    return common_extent([each.extents[axis] for each in operands if not each.repeats[axis]])

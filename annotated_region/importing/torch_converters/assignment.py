@@ -15,7 +15,6 @@ from collections.abc import Sequence
 
 from tvm import relax
 
-from annotated_region.importing.torch_converters.bounds import Extent
 from annotated_region.importing.torch_converters.indexing import IndexTensors, indices_of, resolved_indices
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import (
@@ -24,6 +23,7 @@ from annotated_region.importing.torch_converters.torch_node import (
     extents_of_tensor,
     is_tensor,
 )
+from annotated_region.tvm_adapter.arithmetic import Extent
 
 
 @converts("index_put.default")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from tvm import relax, tirx
 
 from annotated_region.errors import ModelError
+from annotated_region.tvm_adapter.arithmetic import Extent
 
-__all__ = ["END", "Extent", "bound_in", "is_below_zero"]
-
-Extent: TypeAlias = int | relax.Expr
+__all__ = ["END", "bound_in", "is_below_zero"]
 
 END = 1 << 62  # the end of a slice in PyTorch; more than any extent
 

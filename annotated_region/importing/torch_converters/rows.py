@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from tvm import relax, tirx
 
-from annotated_region.importing.torch_converters.bounds import Extent
 from annotated_region.importing.torch_converters.torch_node import TorchNode, extents_of_tensor
+from annotated_region.tvm_adapter.arithmetic import Extent
 
 __all__ = ["rows_at"]
 

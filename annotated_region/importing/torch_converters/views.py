@@ -11,17 +11,16 @@ from math import gcd
 from operator import mul
 
 import numpy as np
-import tvm_ffi
 from tvm import relax
 
 from annotated_region.errors import ModelError
-from annotated_region.importing.torch_converters.bounds import Extent
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import (
     TorchNode,
     dtype_of_tensor,
     extents_of_tensor,
 )
+from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal
 
 
 @converts("repeat.default")
@@ -60,7 +59,7 @@ def _quotient(extents: Sequence[Extent], others: Sequence[Extent]) -> Extent | N
     """The product of extents divided by that of others; None if a symbolic one of these is not among them."""
     left, number = list(extents), 1
     for other in others:
-        place = next((index for index, each in enumerate(left) if _are_equal(each, other)), None)
+        place = next((index for index, each in enumerate(left) if provably_equal(each, other)), None)
         if place is not None:
             del left[place]
         elif isinstance(other, int) and other > 0:
@@ -72,12 +71,6 @@ def _quotient(extents: Sequence[Extent], others: Sequence[Extent]) -> Extent | N
     shared = gcd(whole, number)
     product = reduce(mul, symbols, whole // shared)
     return product if number == shared else product // (number // shared)
-
-
-def _are_equal(one: Extent, other: Extent) -> bool:
-    if isinstance(one, int) or isinstance(other, int):
-        return isinstance(one, int) and isinstance(other, int) and one == other
-    return bool(tvm_ffi.structural_equal(one, other))
 
 
 @converts("cat.default")

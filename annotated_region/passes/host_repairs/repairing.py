@@ -21,6 +21,7 @@ from annotated_region.passes.host_repairs import (
     pixel_shuffles,
     whole_norms,
 )
+from annotated_region.passes.host_repairs.broken_equations import name_equations
 from annotated_region.passes.host_repairs.empty_constants import without_empty_constants
 from annotated_region.passes.host_repairs.running_counts import count_in_whole_numbers
 from annotated_region.passes.preparation.rewrites import table_of
@@ -58,7 +59,8 @@ def repaired(mod: tvm.IRModule) -> tvm.IRModule:
     Linear in the number of bindings.
     """
     require_well_formed(mod)
-    return updated(mod, {name: _repaired(name.name_hint, func) for name, func in functions_to_partition(mod)})
+    functions = {name: _repaired(name.name_hint, func) for name, func in functions_to_partition(mod)}
+    return name_equations(updated(mod, functions))
 
 
 def _repaired(name: str, function: relax.Function) -> relax.Function:

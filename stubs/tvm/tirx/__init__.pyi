@@ -90,6 +90,9 @@ class BufferStore(Stmt):
     buffer: Buffer
     value: Expr
     indices: Array[Expr]
+    def __init__(
+        self, buffer: Var, value: Expr, indices: Sequence[Expr], span: Span | None = None
+    ) -> None: ...
 
 class AttrStmt(Stmt):
     node: Object

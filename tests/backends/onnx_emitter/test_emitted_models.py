@@ -133,6 +133,32 @@ def test_a_reshape_copies_infers_or_computes_symbolic_extents(after, constant):
         np.testing.assert_array_equal(run(model, data)[0], data.reshape(after(len(data), 5)))
 
 
+@pytest.mark.parametrize(
+    "equation",
+    ["bhid,bhjd->bhij", "bij,bkj->bik", "ij,jk->ik", "bshd,hdm->bsm", "abc,cd->dab", "i,j->ij", "ij,ij->i"],
+)
+def test_a_sum_of_products_along_a_symbolic_axis_is_a_product_of_matrices(equation):
+    """ONNX Runtime's Einsum ends the process where some axes are empty."""
+    given, _ = equation.split("->")
+    for symbol in sorted(set(given) - {","}):
+        n = tirx.Var("n", "int64")
+        shapes = [
+            [n if letter == symbol else ord(letter) % 2 + 2 for letter in term] for term in given.split(",")
+        ]
+        operands = [var(f"x{place}", shape) for place, shape in enumerate(shapes)]
+        model = emit(function(operands, lambda _, x=operands: op.einsum(x, equation)), DIALECT)
+        assert "Einsum" not in {each.kind for each in model.graph.operators}
+        for extent in (0, 3):
+            data = [array(*(extent if each is n else each for each in shape)) for shape in shapes]
+            np.testing.assert_allclose(run(model, *data)[0], np.einsum(equation, *data), rtol=1e-5, atol=1e-5)
+
+
+def test_a_sum_that_is_no_product_of_matrices_is_declined_along_a_symbolic_axis():
+    x, y = var("x", (tirx.Var("n", "int64"), 2, 2)), var("y", (2,))
+    with pytest.raises(CodegenError, match="the subscripts bii,i->b with symbolic extents"):
+        emit(function([x, y], lambda _: op.einsum([x, y], "bii,i->b")), DIALECT)
+
+
 def test_a_quotient_that_a_tensor_has_as_its_extent_is_read_from_its_shape():
     """OpenVINO divides integers in float32."""
     n, s = tirx.Var("n", "int64"), tirx.Var("s", "int64")

@@ -222,7 +222,16 @@ def _quantize(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Va
     def rounded(x: Array) -> Array:
         return np.asarray(np.clip(np.rint(x) + zero.clean, limits.min, limits.max).astype(dtype))
 
-    return decided(rounded, [_quotient(noise, data, scale)])
+    quotient = _quotient(noise, data, scale)
+    _require_no_rounded_tie(quotient)
+    return decided(rounded, [quotient])
+
+
+def _require_no_rounded_tie(value: Value) -> None:
+    """What rounding makes a tie goes either way: oneDNN adds the zero point before it rounds."""
+    is_tie = np.abs(value.sharp - np.floor(value.sharp)) == 0.5
+    if np.any(is_tie & ~value.exact):
+        raise UnfitValuesError("a rounded number is a tie")
 
 
 def _floor_divide(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:

@@ -14,9 +14,8 @@ import annotated_region as ar
 from annotated_region.backends.dnnl import installation
 from annotated_region.backends.dnnl.rewriting.rewriter import verification
 from annotated_region.testing.dnnl_verifier import verify
-from kits.dense_graphs.values import is_float
 from kits.hunt.engines import LeftOutError
-from kits.hunt.partitioned_engine import PartitionedEngine, Result
+from kits.hunt.partitioned_engine import PartitionedEngine, Result, poisoned
 from kits.hunt.table_interpreter import InterpretedRegion
 
 __all__ = ["build"]
@@ -56,9 +55,3 @@ def _handed(argument: Any) -> Any:
     if isinstance(argument, np.ndarray):
         return tvm.runtime.tensor(np.ascontiguousarray(argument))
     return tvm.runtime.ShapeTuple(argument)
-
-
-def poisoned(shape: Sequence[int], dtype: str) -> tvm.runtime.Tensor:
-    """Memory for a result that nobody has written to: NaN, or what no answer would be."""
-    filling = np.nan if is_float(np.dtype(dtype)) else {"b": True}.get(np.dtype(dtype).kind, 0x55)
-    return tvm.runtime.tensor(np.full(shape, filling, dtype))

@@ -19,7 +19,7 @@ from annotated_region.backends.openvino.runtime import open_region
 from annotated_region.errors import BuildError
 from kits.hunt.engines import Engine, LeftOutError
 from kits.hunt.near_ties import has_near_tie
-from kits.hunt.partitioned_engine import PartitionedEngine, Result
+from kits.hunt.partitioned_engine import PartitionedEngine, Result, poisoned
 from kits.hunt.special_values import has_special_value
 
 __all__ = ["build_openvino"]
@@ -81,6 +81,6 @@ class _Region:
 
     def __call__(self, arguments: Sequence[Any], results: Sequence[Result]) -> list[np.ndarray]:
         given = [tvm.runtime.tensor(np.asarray(each, order="C")) for each in arguments]
-        made = [tvm.runtime.empty(shape, dtype) for shape, dtype in results]
+        made = [poisoned(*result) for result in results]
         self._run(*given, *made)
         return [tensor.numpy() for tensor in made]

@@ -13,7 +13,7 @@ from annotated_region.compilation.code_generation import _named_constants, exter
 from kits.dense_graphs.reference import Evaluation, bind_extents, extent_value
 from kits.dense_graphs.values import Noise, Value, is_float, source
 
-__all__ = ["MakeRegion", "PartitionedEngine", "Region", "Result", "rounded"]
+__all__ = ["MakeRegion", "PartitionedEngine", "Region", "Result", "poisoned", "rounded"]
 
 Result = tuple[tuple[int, ...], str]
 """The extents and the type of the elements of a result."""
@@ -103,3 +103,9 @@ def rounded(array: np.ndarray, dtype: str = "float32") -> np.ndarray:
     """As an engine holds it: floats in as many bits as their type has."""
     with np.errstate(over="ignore"):
         return array.astype(dtype) if is_float(array.dtype) else array
+
+
+def poisoned(shape: Sequence[int], dtype: str) -> tvm.runtime.Tensor:
+    """Memory for a result that nobody has written to: NaN, or what no answer would be."""
+    filling = np.nan if is_float(np.dtype(dtype)) else {"b": True}.get(np.dtype(dtype).kind, 0x55)
+    return tvm.runtime.tensor(np.full(shape, filling, dtype))

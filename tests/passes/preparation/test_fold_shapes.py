@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
-from kits.passes.preparation.preparation_kit import module, prepare, stays
+from kits.passes.preparation.preparation_kit import module, prepare
 from tvm import relax
 
 op = relax.op
@@ -41,5 +41,8 @@ def test_what_is_computed_from_a_static_shape_is_a_constant() -> None:
     np.testing.assert_array_equal(result_of(module(second_extent, x=(2, 3))), [3])
 
 
-def test_an_extent_that_is_not_known_stays() -> None:
-    stays(shape_of("n", 3))
+def test_a_symbolic_shape_is_written_down() -> None:
+    """As targets claim it: `shape_of` stayed on the host, and cut their regions."""
+    prepared = prepare(shape_of("n", 3))["main"]
+    (binding,) = prepared.body.blocks[0].bindings
+    assert str(binding.value.args[0]) == "R.shape([n, 3])"

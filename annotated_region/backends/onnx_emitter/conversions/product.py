@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from annotated_region.backends.onnx_emitter.emission import Emission
+import math
+from collections.abc import Mapping, Sequence
+
+import tvm
+
+from annotated_region.backends.onnx_emitter.emission import Dim, Emission, extents_of
 from annotated_region.backends.onnx_emitter.registry import converter
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import require
+from annotated_region.tvm_adapter.types import expect
 
 __all__: list[str] = []
 
@@ -20,7 +26,54 @@ def _matmul(emission: Emission, op: OpView) -> str:
 
 @converter("relax.einsum")
 def _einsum(emission: Emission, op: OpView) -> str:
-    return emission.node("Einsum", *emission.operands(op.args[0]), equation=op.attrs["subscripts"])
+    operands, equation = emission.operands(op.args[0]), str(op.attrs["subscripts"])
+    shapes = [extents_of(field) for field in expect(tvm.ir.TupleType, op.arg_types[0]).fields]
+    if len(operands) == 1 or all(isinstance(extent, int) for shape in shapes for extent in shape):
+        return emission.node("Einsum", *operands, equation=equation)
+    return _contracted(emission, operands, shapes, equation.replace(" ", ""))
+
+
+def _contracted(
+    emission: Emission, operands: Sequence[str], shapes: Sequence[Sequence[Dim]], equation: str
+) -> str:
+    """A product of matrices between transpositions, for symbolic extents.
+
+    Where one is 0, ``Einsum`` of ONNX Runtime ends the process (SIGFPE) instead.
+    """
+    given, arrow, kept = equation.partition("->")
+    terms = given.split(",")
+    is_plain = arrow and len(terms) == 2 and all(len(set(term)) == len(term) for term in terms)
+    require(bool(is_plain) and "." not in equation, f"the subscripts {equation} with symbolic extents")
+    left, right = terms
+    extents = dict(zip([*right, *left], [*shapes[1], *shapes[0]], strict=True))
+    stack = [letter for letter in left if letter in right and letter in kept]
+    inner = [letter for letter in left if letter in right and letter not in kept]
+    rows = [letter for letter in left if letter not in right]
+    columns = [letter for letter in right if letter not in left]
+    require(set(kept) == {*stack, *rows, *columns}, f"the subscripts {equation} with symbolic extents")
+    factors = (
+        _as_matrices(emission, operands[0], left, (stack, rows, inner), extents),
+        _as_matrices(emission, operands[1], right, (stack, inner, columns), extents),
+    )
+    product = emission.node("MatMul", *factors)
+    order = [*stack, *rows, *columns]
+    apart = emission.reshape_to(product, [extents[letter] for letter in order])
+    return _transposed(emission, apart, order, kept)
+
+
+def _as_matrices(
+    emission: Emission, data: str, axes: str, groups: Sequence[Sequence[str]], extents: Mapping[str, Dim]
+) -> str:
+    """A stack of matrices: the axes of the first group as they are, those of both others as one each."""
+    stack, *sides = groups
+    moved = _transposed(emission, data, axes, [letter for group in groups for letter in group])
+    joined = [math.prod(extents[letter] for letter in side) for side in sides]
+    return emission.reshape_to(moved, [*(extents[letter] for letter in stack), *joined])
+
+
+def _transposed(emission: Emission, data: str, before: Sequence[str], after: Sequence[str]) -> str:
+    order = [list(before).index(letter) for letter in after]
+    return data if order == sorted(order) else emission.node("Transpose", data, perm=order)
 
 
 @converter("relax.outer")

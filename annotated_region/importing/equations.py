@@ -1,0 +1,80 @@
+"""Equations between extents on which an imported function relies, though TVM cannot prove them.
+
+TVM gives the sum of tensors of the extents ``n`` and ``2 * ((n - 1) // 2 + 1)`` no shape, after which neither
+TVM nor targets know any. Where the model is valid only if they are equal, an importer assumes so, and the
+function checks it at its beginning (`annotated_region.functions.extent_checks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from annotated_region.functions.extent_checks import with_extent_checks
+from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal
+from annotated_region.tvm_adapter.nodes import PrimExpr
+
+__all__ = ["EntryEquations", "Equations", "common_extent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Equations:
+    """Pairs of extents that are equal in every valid call.
+
+    Attributes
+    ----------
+    pairs
+        The pairs, in the order in which they were first required.
+    """
+
+    pairs: list[tuple[PrimExpr, PrimExpr]] = field(default_factory=list)
+
+    def require(self, one: Extent, other: Extent) -> None:
+        """Note that two extents must be equal."""
+        pair = (_expression(one), _expression(other))
+        if not any(all(map(tvm_ffi.structural_equal, pair, known)) for known in self.pairs):
+            self.pairs.append(pair)
+
+    def checked_by(self, mod: tvm.IRModule) -> tvm.IRModule:
+        """The module, whose ``main`` now checks the equations first."""
+        if self.pairs:
+            mod["main"] = with_extent_checks(mod["main"], self.pairs)
+        return mod
+
+
+@dataclass(frozen=True, slots=True)
+class EntryEquations:
+    """The equations of a model that may need others, too, which cannot be checked when a call begins.
+
+    Attributes
+    ----------
+    known
+        The equations that are checked.
+    is_known_at_entry
+        Whether an extent can be computed at the beginning of the function.
+    """
+
+    known: Equations
+    is_known_at_entry: Callable[[Extent], bool]
+
+    def can_check(self, one: Extent, other: Extent) -> bool:
+        """Whether two extents are equal, or may be, and a call can be checked for it."""
+        if provably_equal(one, other):
+            return True
+        are_numbers = isinstance(one, int) and isinstance(other, int)
+        return not are_numbers and self.is_known_at_entry(one) and self.is_known_at_entry(other)
+
+
+def common_extent(extents: Sequence[Extent]) -> Extent | None:
+    """The simplest of extents that are all equal: a number, else a variable, else the first; None of none."""
+    numbers: list[Extent] = [each for each in extents if isinstance(each, int)]
+    variables: list[Extent] = [each for each in extents if isinstance(each, tirx.Var)]
+    return next(iter([*numbers, *variables, *extents]), None)
+
+
+def _expression(extent: Extent) -> PrimExpr:
+    return tirx.IntImm("int64", extent) if isinstance(extent, int) else extent

@@ -1,0 +1,80 @@
+"""Inputs of nodes whose extents must be equal, though TVM 0.27 cannot prove it.
+
+Networks that halve an image and double it again add and join tensors of the extents ``(n - 1) // 2 + 1`` and
+``2 * ((n - 1) // 4 + 1)``; exporters give each input of a model a symbol of its own for its batch. TVM gives
+such sums no shape. ONNX requires the extents to be equal, so one input is reshaped to those of the other, and
+the function checks the equation (`annotated_region.importing.equations`).
+
+Where an op broadcasts, an extent of 1 would be valid, too; such a call fails in the check. Extents that are
+computed in the middle of a function, or in a branch of an `If`, stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from tvm import relax
+
+from annotated_region.importing.equations import common_extent
+from annotated_region.importing.onnx_converters.node import OnnxNode
+from annotated_region.tvm_adapter.arithmetic import Extent
+
+__all__ = ["agreeing"]
+
+_BROADCASTING = frozenset(
+    [
+        *("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean"),
+        *("Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor"),
+    ]
+)
+
+_Place = tuple[int, int]
+"""The position of an input, and one of its axes."""
+
+
+def agreeing(node: OnnxNode) -> OnnxNode:
+    """The node with inputs of extents that TVM knows to be equal; itself if it needs none."""
+    inputs = [each for each in node.inputs if each is not None and _has_shape(each)]
+    if len(inputs) < 2 or len(inputs) < len(node.inputs):
+        return node
+    extents = [list(node.shape(each)) for each in inputs]
+    for places in _equal_axes(node, extents):
+        common = common_extent([extents[position][axis] for position, axis in places])
+        for position, axis in places:
+            extents[position][axis] = 1 if common is None else common
+    if not all(map(node.may_have_extents, inputs, extents)):
+        return node
+    changed = [node.with_extents(each, wanted) for each, wanted in zip(inputs, extents, strict=True)]
+    is_same = all(new.same_as(old) for new, old in zip(changed, inputs, strict=True))
+    return node if is_same else replace(node, inputs=tuple(changed))
+
+
+def _has_shape(expr: relax.Expr) -> bool:
+    return isinstance(expr.ty, relax.TensorType) and isinstance(expr.ty.shape, relax.ShapeExpr)
+
+
+def _equal_axes(node: OnnxNode, extents: Sequence[Sequence[Extent]]) -> Iterator[list[_Place]]:
+    """The axes of inputs whose extents must be equal, set by set."""
+    match node.proto.op_type:
+        case "Concat":
+            rank = min(map(len, extents))
+            joined = node.integer("axis", 0, -rank, rank - 1) % rank if rank else 0
+            axes = [axis for axis in range(rank) if axis != joined]
+            yield from ([(position, axis) for position in range(len(extents))] for axis in axes)
+        case "MatMul" if min(map(len, extents)) > 1:
+            yield [(0, -1), (1, -2)]
+            yield from _broadcast_axes(extents, 2)
+        case name if name in _BROADCASTING:
+            yield from _broadcast_axes(extents, 0)
+
+
+def _broadcast_axes(extents: Sequence[Sequence[Extent]], behind: int) -> Iterator[list[_Place]]:
+    """The axes in front of the last `behind` ones; inputs are repeated along axes of the number 1."""
+    for axis in range(-max(map(len, extents)), -behind):
+        owners = [position for position, own in enumerate(extents) if len(own) >= -axis]
+        yield [(each, axis) for each in owners if not _is_one(extents[each][axis])]
+
+
+def _is_one(extent: Extent) -> bool:
+    return isinstance(extent, int) and extent == 1

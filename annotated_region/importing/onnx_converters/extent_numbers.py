@@ -1,0 +1,148 @@
+"""`Cast` to int64 of lists that are computed from extents in int32, which become shapes.
+
+Exporters of TensorFlow and Paddle compute shapes in int32, and cast them only where ONNX asks for int64::
+
+    Shape(x) -> Cast to int32 -> Slice [0:1] -> Concat with [-1, 64] -> Cast to int64 -> Reshape(y)
+
+TVM's importer goes on with tensors after the first cast, so that the shape of ``y``, and all behind it, is
+unknown. Here the numbers of the list are derived from the calls that compute it: ``(n, -1, 64)``. A list in
+int32 has the same numbers as long as none exceeds int32, as holds for the extents of tensors that fit into
+memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import add, mul, sub
+
+import numpy as np
+import tvm
+from tvm import relax, tirx
+
+from annotated_region.importing.onnx_converters.folding import known_numbers
+from annotated_region.importing.onnx_converters.node import OnnxNode
+from annotated_region.importing.onnx_converters.registry import converts
+from annotated_region.tvm_adapter.arithmetic import Extent
+
+__all__ = ["numbers_of"]
+
+_Numbers = list[Extent]
+_WHOLE = ("int32", "int64")
+_MOST_CALLS = 64
+
+
+@converts("", "Cast", (1, 1), "to saturate round_mode")
+def _cast(node: OnnxNode) -> relax.Expr:
+    """A list of extents, cast to int64, is a shape."""
+    from onnx import TensorProto  # noqa: PLC0415 - an extra
+
+    given = node.inputs[0]
+    if given is None or node.integer("to") != TensorProto.INT64:
+        return node.by_tvm()
+    if isinstance(given, relax.ShapeExpr):
+        return given
+    numbers = numbers_of(node.builder, given) if _is_list(given) else None
+    if numbers is None or all(isinstance(each, int) for each in numbers):
+        return node.by_tvm()
+    return relax.ShapeExpr(numbers)
+
+
+def numbers_of(builder: relax.BlockBuilder, expr: relax.Expr) -> list[Extent] | None:
+    """The numbers of a shape, or of a tensor of rank 0 or 1 that the builder's bindings compute from extents.
+
+    None if they are unknown, or if that takes more than some calls.
+    """
+    return _ListReader(builder).numbers(expr)
+
+
+def _is_list(expr: relax.Expr) -> bool:
+    ty = expr.ty
+    return isinstance(ty, relax.TensorType) and ty.ndim == 1 and str(ty.dtype) in _WHOLE
+
+
+class _ListReader:
+    """Derives the numbers of lists, and of single numbers, from the calls that compute them."""
+
+    def __init__(self, builder: relax.BlockBuilder) -> None:
+        self._builder = builder
+        self._calls = 0
+
+    def numbers(self, expr: relax.Expr) -> _Numbers | None:
+        """The numbers of a tensor of rank 0 or 1; None if they are unknown."""
+        if isinstance(expr, relax.ShapeExpr):
+            return [int(each) if isinstance(each, tirx.IntImm) else each for each in expr.values]
+        known = known_numbers(expr)
+        if known is not None:
+            return known.ravel().tolist() if known.dtype.name in _WHOLE and known.ndim < 2 else None
+        value = self._builder.lookup_binding(expr) if isinstance(expr, relax.Var) else expr
+        self._calls += 1
+        if not isinstance(value, relax.Call) or not isinstance(value.op, tvm.ir.Op):
+            return self.numbers(value) if isinstance(value, relax.ShapeExpr) else None
+        rule = _RULES.get(value.op.name)
+        return rule(self, value) if rule is not None and self._calls <= _MOST_CALLS else None
+
+
+def _same(reader: _ListReader, call: relax.Call) -> _Numbers | None:
+    """The numbers of the first operand, whose rank, or type, may be another one."""
+    ty = call.args[0].ty
+    is_whole = isinstance(ty, relax.ShapeType) or str(getattr(ty, "dtype", "")) in _WHOLE
+    return reader.numbers(call.args[0]) if is_whole else None
+
+
+def _part(reader: _ListReader, call: relax.Call) -> _Numbers | None:
+    numbers = reader.numbers(call.args[0])
+    fields = [each.fields for each in call.args[1:] if isinstance(each, relax.Tuple)]
+    if numbers is None or len(fields) + 1 < len(call.args) or any(len(each) != 1 for each in fields):
+        return None
+    bounds = [int(each) for (each,) in fields[1:] if isinstance(each, tirx.IntImm)]
+    if len(bounds) + 1 < len(fields) or any(bound < 1 for bound in bounds[2:]):
+        return None
+    return numbers[slice(*bounds)]
+
+
+def _joined(reader: _ListReader, call: relax.Call) -> _Numbers | None:
+    parts = (
+        [reader.numbers(each) for each in call.args[0].fields]
+        if isinstance(call.args[0], relax.Tuple)
+        else []
+    )
+    known = [each for each in parts if each is not None]
+    return [number for each in known for number in each] if parts and len(known) == len(parts) else None
+
+
+def _taken(reader: _ListReader, call: relax.Call) -> _Numbers | None:
+    numbers, places = reader.numbers(call.args[0]), known_numbers(call.args[1])
+    if numbers is None or places is None or places.ndim > 1:
+        return None
+    chosen = np.atleast_1d(places).tolist()
+    is_inside = all(-len(numbers) <= place < len(numbers) for place in chosen)
+    return [numbers[place] for place in chosen] if is_inside else None
+
+
+def _paired(
+    function: Callable[[Extent, Extent], Extent],
+) -> Callable[[_ListReader, relax.Call], _Numbers | None]:
+    def rule(reader: _ListReader, call: relax.Call) -> _Numbers | None:
+        sides = [reader.numbers(each) for each in call.args]
+        known = [each for each in sides if each is not None]
+        if len(known) < len(sides):
+            return None
+        count = max(map(len, known))
+        pairs = zip(*(each * count if len(each) == 1 else each for each in known), strict=True)
+        return [function(*pair) for pair in pairs]
+
+    return rule
+
+
+_RULES: Mapping[str, Callable[[_ListReader, relax.Call], _Numbers | None]] = {
+    **dict.fromkeys(
+        [f"relax.{name}" for name in ("shape_to_tensor", "astype", "squeeze", "expand_dims", "reshape")],
+        _same,
+    ),
+    "relax.strided_slice": _part,
+    "relax.concat": _joined,
+    "relax.take": _taken,
+    "relax.add": _paired(add),
+    "relax.subtract": _paired(sub),
+    "relax.multiply": _paired(mul),
+}

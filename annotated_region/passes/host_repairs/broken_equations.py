@@ -1,0 +1,133 @@
+"""Gives the check of extents at the beginning of a function a message that names them, and the inputs.
+
+::
+
+    beyond_bounds = shape([n - 2 * m])         =>     checked = call_tir(main_extents, (n, m), (1,))
+    match_cast(beyond_bounds, Shape([0]))             match_cast(tensor_to_shape(checked), Shape([0]))
+
+``main_extents`` is a loop-level function that asserts each equation with a text of its own, and makes a zero.
+A call that breaks one fails with that text, as a ``ValueError``, also in a process without this package. TVM
+0.27.0 says ``Check failed: input_shape[i] == reg (1 vs. 0) : ErrorContext(match_cast, ty=R.Shape([0]))``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import tvm
+import tvm_ffi
+from tvm import relax, te, tirx
+
+from annotated_region.functions.modules import functions_to_partition
+from annotated_region.tvm_adapter.arithmetic import visit
+from annotated_region.tvm_adapter.nodes import PrimExpr, TextConstant
+from annotated_region.tvm_adapter.types import expect
+
+__all__ = ["name_equations"]
+
+_SCRIPT = re.compile(r"T\.int64\((-?\d+)\)|T\.(?=m(?:in|ax)\()")
+
+
+def name_equations(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module with a message for each equation that its functions check; itself if they check none."""
+    result = mod
+    for name, function in functions_to_partition(mod):
+        first = function.body.blocks[0] if function.body.blocks else None
+        differences = [] if first is None else _differences(first.bindings)
+        if differences:
+            builder = relax.BlockBuilder(result)
+            check = _check(_variables(differences), _messages(name.name_hint, function, differences))
+            called = builder.add_func(check, f"{name.name_hint}_extents")
+            builder.update_func(name, _with_call(function, called, differences))
+            result = builder.get()
+    return result
+
+
+def _differences(bindings: Sequence[relax.Binding]) -> list[PrimExpr]:
+    """The numbers that a check at the beginning of a function casts to 0."""
+    shapes = {each.var: each.value for each in bindings if isinstance(each, relax.VarBinding)}
+    for each in bindings:
+        if _is_check(each):
+            value = shapes.get(each.value) if isinstance(each.value, relax.Var) else each.value
+            return list(value.values) if isinstance(value, relax.ShapeExpr) else []
+    return []
+
+
+def _is_check(binding: relax.Binding) -> bool:
+    """Whether a binding casts numbers to zeros."""
+    if not isinstance(binding, relax.MatchCast) or not isinstance(binding.ty, relax.ShapeType):
+        return False
+    return all(isinstance(each, tirx.IntImm) and int(each) == 0 for each in binding.ty.values or [None])
+
+
+def _variables(numbers: Sequence[PrimExpr]) -> list[tirx.Var]:
+    found: dict[tirx.Var, None] = {}
+    for number in numbers:
+        visit(number, [(tirx.Var, found.setdefault)])
+    return list(found)
+
+
+def _messages(
+    name: str, function: relax.Function, differences: Sequence[PrimExpr]
+) -> Iterator[tuple[PrimExpr, str]]:
+    """Each number with the text for a call in which it is not 0."""
+    places = _places(function.params)
+    for number in differences:
+        sides = (number.a, number.b) if isinstance(number, tirx.Sub) else (number, 0)
+        left, right = (_SCRIPT.sub(r"\1", str(side)) for side in sides)
+        known = [f"{each.name} is {places[each]}" for each in _variables([number]) if each in places]
+        yield (
+            number,
+            f"{name!r} is called with inputs of extents for which its model is not defined: {left} must be "
+            f"{right}, where {' and '.join(known)}; pass inputs of shapes for which this holds",
+        )
+
+
+def _places(params: Sequence[relax.Var]) -> Mapping[tirx.Var, str]:
+    """Where each variable of a parameter's shape stands first."""
+    found: dict[tirx.Var, str] = {}
+    for param in params:
+        shape = param.ty.shape if isinstance(param.ty, relax.TensorType) else None
+        for axis, extent in enumerate(shape.values if isinstance(shape, relax.ShapeExpr) else ()):
+            if isinstance(extent, tirx.Var):
+                found.setdefault(extent, f"extent {axis} of {param.name}")
+    return found
+
+
+def _check(variables: Sequence[tirx.Var], messages: Iterator[tuple[PrimExpr, str]]) -> tirx.PrimFunc:
+    """The function that asserts that numbers are 0, and then makes a zero."""
+    zero = tirx.IntImm("int64", 0)
+    made = te.create_prim_func([*variables, te.compute((1,), lambda _place: zero, "checked")])
+    store = tirx.BufferStore(made.params[-1], zero, [tirx.IntImm("int32", 0)])
+    asserts = [_assert(tirx.EQ(number, zero), text) for number, text in messages]
+    return tirx.PrimFunc(made.params, tirx.SeqStmt([*asserts, store])).with_attr("tirx.noalias", True)
+
+
+def _assert(condition: PrimExpr, text: str) -> tirx.Stmt:
+    # TVM 0.27's class in Python passes its arguments in another order than its constructor takes them.
+    make = tvm_ffi.get_global_func("tirx.AssertStmt")
+    return expect(tirx.Stmt, make(condition, TextConstant("ValueError"), [TextConstant(text)], None))
+
+
+def _with_call(
+    function: relax.Function, check: tvm.ir.GlobalVar, differences: Sequence[PrimExpr]
+) -> relax.Function:
+    """The function with a call in the place of its cast, which keeps the call alive."""
+    builder, first = relax.BlockBuilder(), function.body.blocks[0]
+    zeros = relax.TensorType((1,), "int64")
+    call = builder.normalize(relax.op.call_tir(check, relax.Tuple(_variables(differences)), zeros))
+    checked = relax.Var("checked_extents", call.ty)
+    shape = builder.normalize(relax.op.tensor_to_shape(checked))
+    known, none = relax.Var("known_extents", shape.ty), relax.ShapeType([tirx.IntImm("int64", 0)])
+    made = [
+        relax.VarBinding(checked, call),
+        relax.VarBinding(known, shape),
+        relax.MatchCast(relax.Var("within_bounds", none), known, none),
+    ]
+    bindings = [new for each in first.bindings for new in (made if _is_check(each) else [each])]
+    blocks = [type(first)(bindings, first.span), *function.body.blocks[1:]]
+    body = builder.normalize(relax.SeqExpr(blocks, function.body.body, function.body.span))
+    return relax.Function(
+        function.params, body, function.ret_ty, function.is_pure, function.attrs, function.span
+    )

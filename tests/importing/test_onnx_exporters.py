@@ -1,0 +1,228 @@
+"""What exporters write: shapes in int32, extents without names or with several, squeezes, old formats."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from kits.importing.onnx_texts import HEAD, machine_of, run, run_model
+from onnx import TensorProto, helper, numpy_helper
+from tvm import relax, runtime
+
+import annotated_region as ar
+from annotated_region.errors import ModelError
+
+FLOAT = TensorProto.FLOAT
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(7).standard_normal(shape).astype("float32")
+
+
+def module_of(text: str):
+    return ar.from_onnx(onnx.parser.parse_model(HEAD + text))
+
+
+IN_INT32 = """(float[n, 6] x) => (float[a, b] y)
+    <int64[1] at0 = {0}, int64[1] at1 = {1}, int64 first = {0}, int32 two = {2}, int32[2] rest = {-1, 3}> {
+    s64 = Shape(x)
+    s = Cast<to = 6>(s64)
+    rows = Slice(s, at0, at1)
+    list = Concat<axis = 0>(rows, rest)
+    k = Cast<to = 7>(list)
+    r = Relu(x)
+    z = Reshape(r, k)
+    number = Gather(s, first)
+    more = Add(number, two)
+    less = Sub(more, two)
+    double = Mul(less, two)
+    doubles = Unsqueeze(double, at0)
+    list2 = Concat<axis = 0>(doubles, rest)
+    wide = Cast<to = 7>(list2)
+    w = Reshape(z, wide)
+    y = ReduceSum<keepdims = 0>(w, at1)
+}"""
+
+
+def test_shapes_in_int32_are_shapes() -> None:
+    """TensorFlow and Paddle compute them so; each tensor behind the first was of unknown shape."""
+    assert "match_cast" not in module_of(IN_INT32).script()
+    run(IN_INT32, ["dnnl"], (numbers(2, 6),), (numbers(1, 6),))
+
+
+def test_numbers_in_int32_that_are_no_extents_stay_tensors() -> None:
+    text = """(float[n] x, int32[1] k) => (float[a] y)
+        { l = Cast<to = 7>(k) r = Relu(x) y = Reshape(r, l) }"""
+    run(text, [], (numbers(2), np.array([2], "int32")), (numbers(4), np.array([-1], "int32")))
+
+
+SKIP = """(float[n, 2, h, w] x) => (float[a, b, c, d] y) <float[4] k = {1.0, 1.0, 2.0, 2.0}> {
+    p = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(x)
+    q = Resize<mode = "nearest">(p, , k)
+    s = Add(x, q)
+    t = Concat<axis = 1>(x, q)
+    e = Concat<axis = 1>(s, t)
+    y = Relu(e)
+}"""
+BROKEN = (
+    r"'main' is called with inputs of extents for which its model is not defined: h // 2 \* 2 must be h, "
+    r"where h is extent 2 of x; pass inputs of shapes for which this holds"
+)
+
+
+def test_images_that_are_halved_and_doubled() -> None:
+    """Detectors join them with what they were; of the sum and all behind it no extent was known."""
+    machine = run(SKIP, ["dnnl"], (numbers(1, 2, 4, 6),), (numbers(3, 2, 8, 2),))
+    with pytest.raises(ValueError, match=BROKEN):
+        machine["main"](runtime.tensor(numbers(1, 2, 5, 6)))
+
+
+TWO_BATCHES = """(float[n, 3] x, float[m, 3] z, float[3, 2] w, float[k, 2] v) => (float[a, b] y)
+    { s = Mul(x, z) p = MatMul(s, w) y = Sub(p, v) }"""
+
+
+def test_batches_with_a_name_for_each_input() -> None:
+    inputs = (numbers(4, 3), numbers(4, 3), numbers(3, 2), numbers(4, 2))
+    assert not any("ndim" in line for line in module_of(TWO_BATCHES).script().splitlines())
+    machine = run(TWO_BATCHES, [], inputs)
+    with pytest.raises(ValueError, match="m must be n, where m is extent 0 of z and n is extent 0 of x"):
+        machine["main"](*map(runtime.tensor, (numbers(4, 3), numbers(2, 3), *inputs[2:])))
+
+
+SQUEEZED = "(float[n, k, 3] x) => (float[a, b] y) <int64[1] at = {-2}> { r = Relu(x) y = Squeeze(r, at) }"
+
+
+def test_a_symbolic_axis_is_squeezed_where_it_has_one_element() -> None:
+    machine = run(SQUEEZED, [], (numbers(2, 1, 3),), (numbers(1, 1, 3),))
+    with pytest.raises(ValueError, match="k must be 1, where k is extent 1 of x"):
+        machine["main"](runtime.tensor(numbers(2, 2, 3)))
+
+
+def test_all_axes_of_one_element_need_known_extents() -> None:
+    with pytest.raises(ModelError, match=r"and the extents n are unknown; give them numbers \(shape_dict\)"):
+        module_of("(float[n, 1, 3] x) => (float[a, b] y) { y = Squeeze(x) }")
+
+
+TILED = """(float[n, 1, 3] x) => (float[a, b, c] y)
+    <int64[1] at0 = {0}, int64[1] at1 = {1}, int64[2] ones = {1, 1}> {
+    s = Shape(x)
+    rows = Slice(s, at0, at1)
+    k = Concat<axis = 0>(ones, rows)
+    w = Tile(x, k)
+    l = Concat<axis = 0>(rows, ones)
+    v = Tile(w, l)
+    m = Concat<axis = 0>(at1, rows, at1)
+    y = Tile(v, m)
+}"""
+
+
+def test_counts_of_repetitions_are_extents() -> None:
+    assert "tile_dim" not in module_of(TILED).script()
+    run(TILED, ["dnnl"], (numbers(2, 1, 3),), (numbers(1, 1, 3),))
+
+
+HALVED = """(float[n, 3] x) => (float[a, b] y)
+    <int64 first = {0}, int64 three = {3}, int64 two = {2}, int64 one = {1},
+     int64[1] at = {0}, int64[1] rest = {-1}> {
+    s = Shape(x) e = Gather(s, first) l = Sub(e, three) h = Div(l, two) m = Add(h, one)
+    u = Unsqueeze(m, at) r = Relu(x) k = Concat<axis = 0>(u, rest) y = Reshape(r, k)
+}"""
+
+
+def test_quotients_of_extents_are_rounded_towards_zero() -> None:
+    """As floor divisions, which targets claim; of negative numbers another one: -1 // 2 is 0 in ONNX."""
+    assert "T.Div" not in module_of(HALVED).script()
+    run(HALVED, ["dnnl"], (numbers(6, 3),), (numbers(2, 3),))
+
+
+POSITIONS = """(float[n, 3] x) => (float[a, b] y)
+    <int64 first = {0}, float zero = {0.0}, float one = {1.0}, int64[1] at = {1}> {
+    s = Shape(x) e = Gather(s, first) f = Cast<to = 1>(e)
+    p = Range(zero, f, one) q = Unsqueeze(p, at) y = Add(x, q)
+}"""
+
+
+def test_positions_in_float32_are_as_many_as_rows() -> None:
+    assert "match_cast" not in module_of(POSITIONS).script()
+    run(POSITIONS, [], (numbers(4, 3),), (numbers(1, 3),))
+
+
+CLIPPED = """(float[n, 3] x, float l, float m) => (float[a, b] y) {
+    one = Constant<value_float = 1.0>() z = Clip(x, , one) y = Clip(z, l, m)
+}"""
+
+
+def test_clip_is_two_ops_that_targets_know() -> None:
+    """Between bounds; a bound of NaN is none; of bounds that cross, the upper one."""
+    assert "call_tir" not in module_of(CLIPPED).script()
+    bounds = [(-0.5, 0.5), (np.nan, 0.5), (-0.5, np.nan), (0.5, -0.5)]
+    run(CLIPPED, [], *((numbers(4, 3), *(np.array(each, "float32") for each in pair)) for pair in bounds))
+
+
+def model_of(
+    nodes: list[onnx.NodeProto], shape: list[int | None], rank: int, **kept: object
+) -> onnx.ModelProto:
+    inputs = [helper.make_tensor_value_info("x", FLOAT, shape)]
+    outputs = [helper.make_tensor_value_info("y", FLOAT, [None] * rank)]
+    weights = [numpy_helper.from_array(numbers(3), "w")]
+    graph = helper.make_graph(nodes, "model", inputs, outputs, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", kept.pop("opset", 17))], **kept)
+
+
+def test_extents_without_names_differ() -> None:
+    """TVM's importer has one variable for all, so that images must be square, and takes -1 for a number."""
+    model = model_of([helper.make_node("Mul", ["x", "w"], ["y"])], [-1, None, None, 3], 4, ir_version=8)
+    run_model(model, [], (numbers(1, 2, 4, 3),), (numbers(2, 5, 1, 3),))
+    shape = ar.from_onnx(model)["main"].params[0].ty.shape
+    assert [str(each) for each in shape.values] == ["x_0", "x_1", "x_2", "T.int64(3)"]
+
+
+def test_weights_that_are_no_inputs_in_the_oldest_format() -> None:
+    model = model_of([helper.make_node("Mul", ["x", "w"], ["y"])], [2, 3], 2, opset=7, ir_version=3)
+    assert model.ir_version == 3
+    run_model(model, [], (numbers(2, 3),))
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_branch_that_is_known_is_taken(rows: int) -> None:
+    """PyTorch exports a `squeeze` as a question whether the extent is 1, with results of two ranks."""
+
+    def branch(name: str, op: str, *inputs: str) -> onnx.GraphProto:
+        result = helper.make_empty_tensor_value_info(f"{name}_y")
+        axes = [numpy_helper.from_array(np.array([1]), f"{name}_axis")]
+        return helper.make_graph([helper.make_node(op, inputs, [f"{name}_y"])], name, [], [result], axes)
+
+    one, more = branch("one", "Squeeze", "x", "one_axis"), branch("more", "Relu", "x")
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Constant", [], ["at"], value_ints=[1]),
+        helper.make_node("Gather", ["s", "at"], ["e"]),
+        helper.make_node("Equal", ["e", "at"], ["condition"]),
+        helper.make_node("If", ["condition"], ["z"], then_branch=one, else_branch=more),
+        helper.make_node("Mul", ["z", "w"], ["y"]),
+    ]
+    model = model_of(nodes, [None, rows, 3], 2 if rows == 1 else 3, ir_version=8)
+    function = ar.from_onnx(model)["main"]
+    assert not any(isinstance(each, relax.If) for each in values_of(function))
+    assert len(function.ret_ty.shape) == (2 if rows == 1 else 3)
+    if rows == 1:  # ONNX Runtime loads no model with a branch that cannot be taken
+        run_model(model, [], (numbers(4, 1, 3),))
+
+
+def values_of(function: relax.Function) -> list[relax.Expr]:
+    return [binding.value for block in function.body.blocks for binding in block.bindings]
+
+
+def test_a_state_of_one_row_asks_for_batches_of_one() -> None:
+    weights = [numpy_helper.from_array(numbers(1, 12, size), name) for name, size in (("W", 2), ("R", 4))]
+    inputs = [("x", [3, "n", 2]), ("h", [1, 1, 4])]
+    node = helper.make_node("GRU", ["x", "W", "R", "", "", "h"], ["", "y"], hidden_size=4)
+    graph = helper.make_graph(
+        [node], "layer", [helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in inputs],
+        [helper.make_tensor_value_info("y", FLOAT, None)], weights,
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    machine = machine_of(model)
+    machine["main"](runtime.tensor(numbers(3, 1, 2)), runtime.tensor(numbers(1, 1, 4)))
+    with pytest.raises(ValueError, match="1 must be n, where n is extent 1 of x"):
+        machine["main"](runtime.tensor(numbers(3, 2, 2)), runtime.tensor(numbers(1, 1, 4)))

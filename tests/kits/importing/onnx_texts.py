@@ -1,0 +1,39 @@
+"""ONNX models in ONNX's text form, run beside ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import onnxruntime
+import tvm
+from tvm import relax
+
+import annotated_region as ar
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17]> g '
+
+
+def run(text: str, targets: Sequence[str], *calls: tuple[np.ndarray, ...]) -> relax.VirtualMachine:
+    """Each call on one build of the model in `text`, beside ONNX Runtime; returns what ran it."""
+    return run_model(onnx.parser.parse_model(HEAD + text), targets, *calls)
+
+
+def run_model(
+    model: onnx.ModelProto, targets: Sequence[str], *calls: tuple[np.ndarray, ...]
+) -> relax.VirtualMachine:
+    """Each call on one build, beside ONNX Runtime; returns what ran it."""
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_inputs()]
+    machine = machine_of(model, targets)
+    for call in calls:
+        found = machine["main"](*map(tvm.runtime.tensor, call)).numpy()
+        (expected,) = session.run(None, dict(zip(names, call, strict=True)))
+        np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-6)
+    return machine
+
+
+def machine_of(model: onnx.ModelProto, targets: Sequence[str] = ()) -> relax.VirtualMachine:
+    """What runs the model, partitioned for targets."""
+    return relax.VirtualMachine(ar.build(ar.partition(ar.from_onnx(model), list(targets))), tvm.cpu())
