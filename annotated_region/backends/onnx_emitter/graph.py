@@ -80,6 +80,8 @@ class Graph:
         The ports, in order.
     fitting
         The values of a type that the target narrows, which fit into the narrower type.
+    open_sums
+        The matrix products whose number of summands is symbolic, and may be 0.
     """
 
     name: str
@@ -91,6 +93,7 @@ class Graph:
     inputs: list[Port] = field(default_factory=list)
     outputs: list[Port] = field(default_factory=list)
     fitting: set[str] = field(default_factory=set)
+    open_sums: set[str] = field(default_factory=set)
     _interned: dict[tuple[str, tuple[int, ...], bytes], str] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
 
@@ -200,8 +203,9 @@ class Graph:
             for each in self.operators
         ]
         self.dtypes[new] = self.dtypes.pop(old)
-        if old in self.fitting:
-            self.fitting.add(new)
+        for names in (self.fitting, self.open_sums):
+            if old in names:
+                names.add(new)
 
 
 def _data_places(kind: str, inputs: Sequence[str]) -> list[int]:

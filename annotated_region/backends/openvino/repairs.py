@@ -10,6 +10,12 @@ A factor of a convolution's input is folded into the kernel, even if it varies a
     m = Mul(x, [2, 0.5]), y = Conv(m, w)        wrong, if w is two wide
     m = Mul(x, [2, 0.5]), c = Max(m, m), y = Conv(c, w)        right
 
+A matrix product without summands is fused with a function behind it: the result is not written, and the
+process ends in the next call:
+
+    y = Relu(MatMul(a, b))        wrong, if a is (2, n), b is (n, 2), and n is 0
+    m = MatMul(a, b), y = Relu(Max(m, m))        0
+
 A constant that is combined with a product is assumed to vary along the columns. The result is wrong if it
 varies along the second of four axes (an error if that axis and the columns differ in length); and of a
 constant with two columns the plugin may read only one:
@@ -104,7 +110,7 @@ def repair(graph: Graph) -> None:
             copy_output(graph, port, f"{port.name}_view")
     is_quantized = any(each.kind in _QUANTIZED for each in graph.operators)
     scales = (_apart_from_readers, _apart_from_norms, _in_parts) if is_quantized else ()
-    for part in (_of_halves, _by_comparison, _apart_from_factors, _apart_from_products, *scales):
+    for part in (_of_halves, _by_comparison, _apart_from_factors, _apart_from_products, _written, *scales):
         graph.operators = [each for operator in graph.operators for each in part(graph, sources, operator)]
 
 
@@ -147,6 +153,15 @@ def _apart_from_readers(graph: Graph, _sources: _Sources, operator: Operator) ->
         return (operator,)
     made = graph.declare(graph.fresh("made"), graph.dtypes[name])
     return Operator(operator.kind, operator.inputs, (made,), operator.attrs), copied(graph, made, name)
+
+
+def _written(graph: Graph, _sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; readers of a matrix product that may have no summands read a copy."""
+    if operator.kind != "MatMul" or not graph.open_sums.intersection(operator.outputs):
+        return (operator,)
+    (name,) = operator.outputs
+    made = graph.declare(graph.fresh("made"), graph.dtypes[name])
+    return Operator("MatMul", operator.inputs, (made,), operator.attrs), copied(graph, made, name)
 
 
 def _apart_from_norms(graph: Graph, _sources: _Sources, operator: Operator) -> tuple[Operator, ...]:

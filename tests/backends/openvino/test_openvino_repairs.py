@@ -1,14 +1,25 @@
-"""What is inserted into a graph for OpenVINO, told by its operators alone; answers are tested elsewhere."""
+"""What is inserted into a graph for OpenVINO, told by its operators; most answers are tested elsewhere."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+import tvm
+from kits.backends.relax_kit import module, var
+from tvm import relax, tirx
+from tvm.relax import op
 
+import annotated_region as ar
+from annotated_region.backends.onnx_emitter import emit
 from annotated_region.backends.onnx_emitter.graph import Graph
+from annotated_region.backends.openvino import installation
 from annotated_region.backends.openvino.kernels import DIALECT
 from annotated_region.backends.openvino.repairs import repair
+from annotated_region.compilation.code_generation import external_functions
 
+needs_openvino = pytest.mark.skipif(
+    installation.unavailable() is not None, reason=str(installation.unavailable())
+)
 COLUMN = np.ones((3, 1, 1), "float32")
 
 
@@ -41,3 +52,27 @@ def test_a_convolution_reads_a_copy_of_scaled_data_however_long_the_way(first):
     _added(graph, "Conv", value, "w")
     repair(graph)
     assert (graph.operators[-1].inputs[0] != value) == (first == "Mul")
+
+
+@pytest.mark.parametrize("count", ["n", 3])
+def test_a_function_reads_a_copy_of_a_product_that_may_have_no_summands(count):
+    """OpenVINO 2026.4 leaves the result of both unwritten where there are none."""
+    inner = tirx.Var("n", "int64") if count == "n" else count
+    x, y = var("x", (2, inner)), var("y", (inner, 2))
+    mod = module([x, y], lambda builder: op.nn.relu(builder.emit(op.matmul(x, y))))
+    (region,) = external_functions(ar.partition(mod, ["openvino"]))["openvino"].values()
+    graph = emit(region, DIALECT).graph
+    repair(graph)
+    assert [each.kind for each in graph.operators] == ["MatMul", *(["Max"] if count == "n" else []), "Relu"]
+
+
+@needs_openvino
+def test_a_function_of_a_product_without_summands_is_written():
+    n = tirx.Var("n", "int64")
+    x, y = var("x", (2, n)), var("y", (n, 2))
+    mod = module([x, y], lambda builder: op.sigmoid(builder.emit(op.matmul(x, y))))
+    run = relax.VirtualMachine(ar.build(ar.partition(mod, ["openvino"])), tvm.cpu())["main"]
+    for count in (0, 3, 0):
+        pair = [np.full(shape, 2, "float32") for shape in ((2, count), (count, 2))]
+        found = run(*map(tvm.runtime.tensor, pair)).numpy()
+        np.testing.assert_allclose(found, 1 / (1 + np.exp(-(pair[0] @ pair[1]))), rtol=1e-5)

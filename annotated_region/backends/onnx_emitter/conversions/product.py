@@ -21,7 +21,15 @@ def _matmul(emission: Emission, op: OpView) -> str:
     left, right = (emission.operand(argument) for argument in op.args)
     require(emission.dtype(left) == emission.dtype(right), "the operands have different data types")
     require(emission.dtype(left) == str(op.out_tensor.dtype), f"the result has type {op.out_tensor.dtype}")
-    return emission.node("MatMul", left, right)
+    return _product(emission, left, right, extents_of(op.arg_types[0])[-1])
+
+
+def _product(emission: Emission, left: str, right: str, count: Dim) -> str:
+    """A matrix product with so many summands an element."""
+    product = emission.node("MatMul", left, right)
+    if not isinstance(count, int):
+        emission.graph.open_sums.add(product)
+    return product
 
 
 @converter("relax.einsum")
@@ -55,7 +63,7 @@ def _contracted(
         _as_matrices(emission, operands[0], left, (stack, rows, inner), extents),
         _as_matrices(emission, operands[1], right, (stack, inner, columns), extents),
     )
-    product = emission.node("MatMul", *factors)
+    product = _product(emission, *factors, math.prod(extents[letter] for letter in inner))
     order = [*stack, *rows, *columns]
     apart = emission.reshape_to(product, [extents[letter] for letter in order])
     return _transposed(emission, apart, order, kept)
