@@ -16,13 +16,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import tvm
-import tvm_ffi
 from tvm import relax, te, tirx
 
 from annotated_region.functions.modules import functions_to_partition
 from annotated_region.tvm_adapter.arithmetic import visit
-from annotated_region.tvm_adapter.nodes import PrimExpr, TextConstant
-from annotated_region.tvm_adapter.types import expect
+from annotated_region.tvm_adapter.nodes import PrimExpr, assertion
 
 __all__ = ["name_equations"]
 
@@ -100,14 +98,8 @@ def _check(variables: Sequence[tirx.Var], messages: Iterator[tuple[PrimExpr, str
     zero = tirx.IntImm("int64", 0)
     made = te.create_prim_func([*variables, te.compute((1,), lambda _place: zero, "checked")])
     store = tirx.BufferStore(made.params[-1], zero, [tirx.IntImm("int32", 0)])
-    asserts = [_assert(tirx.EQ(number, zero), text) for number, text in messages]
+    asserts = [assertion(tirx.EQ(number, zero), "ValueError", text) for number, text in messages]
     return tirx.PrimFunc(made.params, tirx.SeqStmt([*asserts, store])).with_attr("tirx.noalias", True)
-
-
-def _assert(condition: PrimExpr, text: str) -> tirx.Stmt:
-    # TVM 0.27's class in Python passes its arguments in another order than its constructor takes them.
-    make = tvm_ffi.get_global_func("tirx.AssertStmt")
-    return expect(tirx.Stmt, make(condition, TextConstant("ValueError"), [TextConstant(text)], None))
 
 
 def _with_call(
