@@ -163,7 +163,7 @@ BREAKAGES = (
              "        _require_apart(options)\n", "",
              (COMMANDS, "-k", "place_of_a_model")),
     Breakage(11, "the second interrupt is like the first", f"{PACKAGE}/command_line/supervision.py",
-             "            os.kill(self.child, signal.SIGKILL)\n", "            pass\n",
+             "            self._send(signal.SIGKILL)\n", "            pass\n",
              (COMMANDS, "-k", "second_interrupt")),
     Breakage(12, "windows are not looked at", f"{PACKAGE}/backends/dnnl/ops/checks.py",
              "        if any(value < least for value in values):\n", "        if False:\n",
