@@ -110,10 +110,8 @@ def module_from_model(model: onnx.ModelProto, name: str, options: Mapping[str, A
 def _imported(
     model: onnx.ModelProto, name: str, options: Mapping[str, object], origins: OnnxOrigins
 ) -> tvm.IRModule:
-    from annotated_region.tvm_adapter.onnx_importer import (  # noqa: PLC0415 - needs onnx
-        OnnxGraphImporter,
-        ops_of_tvm,
-    )
+    from annotated_region.importing.onnx_branches import BranchingImporter  # noqa: PLC0415 - needs onnx
+    from annotated_region.tvm_adapter.onnx_importer import ops_of_tvm  # noqa: PLC0415
 
     def by_tvm(node: onnx.NodeProto) -> bool:
         return not domain_of(node) and node.op_type in ops
@@ -136,7 +134,7 @@ def _imported(
         used = opset if used is None else used
         equations = EntryEquations(Equations(), lambda extent: importer.is_known_at_entry(extent))  # noqa: PLW0108 - made below
         convert = partial(converted_by_us, name, used, equations)
-        importer = OnnxGraphImporter(convert, origins.note, **given)
+        importer = BranchingImporter(convert, origins.note, **given)
         mod = _converted(importer, graph, used, name)
     require_known_types(mod, name)
     return equations.known.checked_by(with_origins(mod, origins.results))

@@ -12,7 +12,6 @@ from tvm.sym import Analyzer
 __all__ = ["Extent", "provably_equal", "visit"]
 
 Extent: TypeAlias = int | relax.Expr
-"""An extent of a tensor: a number, or an expression of symbolic extents."""
 
 
 def provably_equal(left: Extent, right: Extent) -> bool:

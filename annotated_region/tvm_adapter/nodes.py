@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.ir import GenericConst as Constant
 from tvm.ir import StringImm as TextConstant
@@ -22,7 +21,6 @@ __all__ = [
     "TensorLoad",
     "TextConstant",
     "TypePattern",
-    "assertion",
     "prim_value",
 ]
 
@@ -34,13 +32,3 @@ SBlockRealize = s_tir.SBlockRealize
 PrimExpr = tirx.Expr
 # 0.26 made the buffer a type of a variable; before it the buffers of a function stood in its buffer map.
 BufferType = tirx.BufferType
-
-
-def assertion(condition: PrimExpr, kind: str, text: str) -> tirx.Stmt:
-    """A statement that raises an error of a kind, such as ``ValueError``, unless the condition holds.
-
-    TVM 0.27's class in Python passes its arguments in another order than its constructor takes them.
-    """
-    make = tvm_ffi.get_global_func("tirx.AssertStmt")
-    made: tirx.Stmt = make(condition, TextConstant(kind), [TextConstant(text)], None)
-    return made

@@ -10,7 +10,6 @@ from tvm import relax, tirx
 from tvm.ir import PrimType
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter, _get_convert_map, onnx_input
 
-from annotated_region.tvm_adapter.arithmetic import visit
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect
 
@@ -29,12 +28,8 @@ Origin = Callable[["onnx.NodeProto", object], None]
 
 
 # The types of node to which TVM hands a shape as it is; it refuses to convert others that read one.
-_READERS_OF_SHAPES = frozenset(
-    {
-        *("Cast", "CastLike", "Concat", "ConstantOfShape", "Equal", "Expand", "Gather", "Reshape", "Resize"),
-        *("Shape", "Slice", "Squeeze", "Where"),
-    }
-)
+_SHAPE_OPS = "Cast CastLike Concat ConstantOfShape Equal Expand Gather Reshape Resize Shape Slice Squeeze"
+_READERS_OF_SHAPES = frozenset([*_SHAPE_OPS.split(), "Where"])
 
 
 def ops_of_tvm() -> frozenset[str]:
@@ -45,8 +40,7 @@ def ops_of_tvm() -> frozenset[str]:
 class OnnxGraphImporter(ONNXGraphImporter):
     """Imports one graph; does not change TVM's table of converters, so other threads are unaffected.
 
-    TVM looks up a converter by the type of a node only, and its loops pass neither the node nor the
-    domain. So they iterate over a graph that records the current node.
+    TVM's loops pass neither the node nor the domain; they iterate over a graph that records the current node.
 
     Parameters
     ----------
@@ -64,15 +58,6 @@ class OnnxGraphImporter(ONNXGraphImporter):
         super().__init__(**(defaults | options))  # type: ignore[arg-type]
         self._converted, self._originated = converted, originated
         self.node: onnx.NodeProto | None = None
-        self._is_in_branch = False
-
-    def is_known_at_entry(self, number: relax.Expr | int) -> bool:
-        """Whether every call of the function computes a number from the extents of its inputs alone.
-
-        What a branch of an `If` needs, calls that take the other branch need not fulfil.
-        """
-        types = [each.ty for each in self._inputs.values() if isinstance(each, relax.Var)]
-        return not self._is_in_branch and _variables(number) <= _variables(*types)
 
     def _check_for_unsupported_ops(self, graph: object) -> None:
         """Does nothing: the model reader has checked them, by type and domain, also in branches."""
@@ -83,18 +68,11 @@ class OnnxGraphImporter(ONNXGraphImporter):
 
     def _convert_subgraph(self, bb: relax.BlockBuilder, graph: onnx.GraphProto) -> relax.Expr:
         parts = {"initializer": graph.initializer, "output": graph.output}
-        before, self._is_in_branch = self._is_in_branch, True
-        converted = super()._convert_subgraph(bb, SimpleNamespace(node=self._noted(graph.node), **parts))
-        self._is_in_branch = before
-        return converted
+        return super()._convert_subgraph(bb, SimpleNamespace(node=self._noted(graph.node), **parts))
 
     def _noted(self, nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
         for node in nodes:
             self.node = node
-            branch = self._branch_taken(node)
-            if branch is not None:
-                yield from self._inlined(node, branch)
-                continue
             shapes = {name: self._nodes[name] for name in node.input if self._is_shape_to_be_read(node, name)}
             self._nodes |= {name: self._read(shape) for name, shape in shapes.items()}
             yield node
@@ -103,21 +81,6 @@ class OnnxGraphImporter(ONNXGraphImporter):
                 # TVM converts it in place.
                 self._originated(node, [self._nodes[name] for name in node.output])
         self.node = None
-
-    def _branch_taken(self, node: onnx.NodeProto) -> onnx.GraphProto | None:
-        """The branch of an `If` whose condition is a constant; PyTorch asks so whether an extent is 1."""
-        condition = self._nodes.get(node.input[0]) if node.op_type == "If" else None
-        if not isinstance(condition, Constant) or condition.value.numpy().size != 1:
-            return None
-        taken = "then_branch" if condition.value.numpy().item() else "else_branch"
-        return next(each.g for each in node.attribute if each.name == taken)
-
-    def _inlined(self, node: onnx.NodeProto, branch: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-        """The nodes of a branch; its results are those of the `If`. ONNX's names of values are unique."""
-        self._nodes |= {each.name: relax.const(self._parse_array(each)) for each in branch.initializer}
-        yield from self._noted(branch.node)
-        results = [self._nodes[each.name] for each in branch.output]
-        self._nodes |= dict(zip(node.output, results, strict=False))
 
     def _is_shape_to_be_read(self, node: onnx.NodeProto, name: str) -> bool:
         """Whether a node reads the numbers of a shape, which TVM takes as a tensor there."""
@@ -168,11 +131,3 @@ class OnnxGraphImporter(ONNXGraphImporter):
 
 def _is_shape(expr: relax.Expr | None) -> bool:
     return isinstance(expr, relax.Expr) and isinstance(expr.ty, relax.ShapeType)
-
-
-def _variables(*roots: object) -> set[tirx.Var]:
-    """The variables in the extents of types, or in numbers."""
-    found: set[tirx.Var] = set()
-    for root in roots:
-        visit(root, [(tirx.Var, found.add)])
-    return found

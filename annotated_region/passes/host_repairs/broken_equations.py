@@ -20,7 +20,7 @@ from tvm import relax, te, tirx
 
 from annotated_region.functions.modules import functions_to_partition
 from annotated_region.tvm_adapter.arithmetic import visit
-from annotated_region.tvm_adapter.nodes import PrimExpr, assertion
+from annotated_region.tvm_adapter.nodes import PrimExpr, TextConstant
 
 __all__ = ["name_equations"]
 
@@ -98,8 +98,13 @@ def _check(variables: Sequence[tirx.Var], messages: Iterator[tuple[PrimExpr, str
     zero = tirx.IntImm("int64", 0)
     made = te.create_prim_func([*variables, te.compute((1,), lambda _place: zero, "checked")])
     store = tirx.BufferStore(made.params[-1], zero, [tirx.IntImm("int32", 0)])
-    asserts = [assertion(tirx.EQ(number, zero), "ValueError", text) for number, text in messages]
+    asserts = [_assert(tirx.EQ(number, zero), text) for number, text in messages]
     return tirx.PrimFunc(made.params, tirx.SeqStmt([*asserts, store])).with_attr("tirx.noalias", True)
+
+
+def _assert(condition: PrimExpr, text: str) -> tirx.Stmt:
+    # In the order of the constructor; TVM 0.27's class names its parameters in another one.
+    return tirx.AssertStmt(condition, TextConstant("ValueError"), [TextConstant(text)])
 
 
 def _with_call(

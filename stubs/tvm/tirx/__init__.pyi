@@ -94,6 +94,9 @@ class BufferStore(Stmt):
         self, buffer: Var, value: Expr, indices: Sequence[Expr], span: Span | None = None
     ) -> None: ...
 
+class AssertStmt(Stmt):
+    def __init__(self, condition: Expr, kind: Expr, message_parts: Sequence[Expr]) -> None: ...
+
 class AttrStmt(Stmt):
     node: Object
     attr_key: str
