@@ -45,6 +45,11 @@ Such a FakeQuantize has no infinite limits; the result is the least number of th
     y = QuantizeLinear(x, inf, 0)        -128, where x / inf is 0
     y = Cast(Clip(Add(Round(Div(x, inf)), 0)))        0
 
+A permutation of a dequantized constant is lost where the other factor of a product is constant, too:
+
+    y = MatMul(Transpose(DequantizeLinear(c, s, z)), d)        wrong
+    t = Transpose(DequantizeLinear(c, s, z)), y = MatMul(Max(t, t), d)        right
+
 A test for infinity that is fused with an element-wise function in front of it finds none:
 
     y = IsInf(Exp([inf, 1]))        [0, 0]
@@ -109,7 +114,7 @@ def repair(graph: Graph) -> None:
         if _is_shared_view(graph, sources, port.name):
             copy_output(graph, port, f"{port.name}_view")
     is_quantized = any(each.kind in _QUANTIZED for each in graph.operators)
-    scales = (_apart_from_readers, _apart_from_norms, _in_parts) if is_quantized else ()
+    scales = (_of_constants, _apart_from_readers, _apart_from_norms, _in_parts) if is_quantized else ()
     for part in (_of_halves, _by_comparison, _apart_from_factors, _apart_from_products, _written, *scales):
         graph.operators = [each for operator in graph.operators for each in part(graph, sources, operator)]
 
@@ -153,6 +158,18 @@ def _apart_from_readers(graph: Graph, _sources: _Sources, operator: Operator) ->
         return (operator,)
     made = graph.declare(graph.fresh("made"), graph.dtypes[name])
     return Operator(operator.kind, operator.inputs, (made,), operator.attrs), copied(graph, made, name)
+
+
+def _of_constants(graph: Graph, sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a product of constants alone reads copies of the factors that are computed."""
+    if operator.kind not in _PRODUCTS or not sources.constants.issuperset(operator.inputs):
+        return (operator,)
+    copies: list[Operator] = []
+    for name in dict.fromkeys(operator.inputs):
+        if name in sources.makers:
+            copy, operator = _reading_a_copy(graph, operator, name)
+            copies.append(copy)
+    return (*copies, operator)
 
 
 def _written(graph: Graph, _sources: _Sources, operator: Operator) -> tuple[Operator, ...]:

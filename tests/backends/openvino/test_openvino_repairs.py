@@ -76,3 +76,28 @@ def test_a_function_of_a_product_without_summands_is_written():
         pair = [np.full(shape, 2, "float32") for shape in ((2, count), (count, 2))]
         found = run(*map(tvm.runtime.tensor, pair)).numpy()
         np.testing.assert_allclose(found, 1 / (1 + np.exp(-(pair[0] @ pair[1]))), rtol=1e-5)
+
+
+@needs_openvino
+@pytest.mark.parametrize("is_turned", [(True, False), (False, True), (True, True)])
+def test_a_product_of_constants_that_were_quantized_is_computed_of_those_that_are_permuted(is_turned):
+    """OpenVINO 2026.4 reads a dequantized constant as it lies, not as it is permuted."""
+    rng = np.random.default_rng(0)
+    x = var("x", (3, 4))
+    bytes_ = [rng.integers(-127, 127, shape).astype("int8") for shape in ((3, 5), (5, 4))]
+
+    def made(builder):
+        factors = []
+        for each, turned in zip(bytes_, is_turned, strict=True):
+            data = relax.const(each.T.copy() if turned else each)
+            floats = op.dequantize(data, relax.const(0.05, "float32"), relax.const(np.int8(3)), axis=0)
+            floats = builder.emit(floats)
+            factors.append(builder.emit(op.permute_dims(floats, [1, 0])) if turned else floats)
+        return op.add(builder.emit(op.matmul(*factors)), x)
+
+    mod = ar.partition(module([x], made), ["openvino"], prepare=False)
+    run = relax.VirtualMachine(ar.build(mod), tvm.cpu())["main"]
+    left, right = ((each.astype("float32") - 3) * np.float32(0.05) for each in bytes_)
+    given = rng.standard_normal((3, 4), "float32")
+    found = run(tvm.runtime.tensor(given)).numpy()
+    np.testing.assert_allclose(found, left @ right + given, rtol=1e-5, atol=1e-5)
