@@ -420,7 +420,7 @@ def fingerprint(name: str) -> str:
 def test_every_process_prepares_alike() -> None:
     name = "shufflenet"
     program = f"from tests.passes.test_prepare_for_inference import fingerprint; print(fingerprint({name!r}))"
-    environment = {**os.environ, "PYTHONHASHSEED": "123"}
+    environment = {**os.environ, "PYTHONHASHSEED": "123", "PYTHONPATH": os.pathsep.join(sys.path)}
     other = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
     )

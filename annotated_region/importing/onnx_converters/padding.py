@@ -1,10 +1,9 @@
-"""`Pad` and `Tile` as Relax ops, which targets support; TVM's importer emits opaque functions."""
+"""`Pad` as a Relax op, which targets support; TVM's importer emits an opaque function."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from tvm import relax
 
 from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode, dtype_of, rank_of
@@ -92,18 +91,3 @@ def _require_enough(node: OnnxNode, data: relax.Expr, widths: Sequence[int], mod
             continue
         most = {"edge": _LARGEST if extent else 0, "wrap": extent, "reflect": extent - 1}[mode]
         node.require(widest <= most, f"takes {widest} elements of {extent} on axis {axis} by {mode!r}")
-
-
-@converts("", "Tile", (2, 2))
-def _tile(node: OnnxNode) -> relax.Expr:
-    """Computed repetitions are left to TVM."""
-    data, repeats = node.tensor(0), node.tensor(1, ("int64",), (1,))
-    numbers = node.constant(repeats)
-    if numbers is None:
-        return node.standard("Tile", [data, repeats], {})
-    counts = [int(count) for count in np.asarray(numbers)]
-    node.require(
-        len(counts) == rank_of(data) and all(0 <= count <= _LARGEST for count in counts),
-        f"has the repetitions {counts} for an input of rank {rank_of(data)}",
-    )
-    return relax.op.tile(data, counts) if any(count != 1 for count in counts) else data

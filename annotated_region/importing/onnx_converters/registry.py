@@ -80,6 +80,7 @@ def converts(
     """
 
     def register(convert: Callable[[OnnxNode], relax.Expr]) -> Callable[[OnnxNode], relax.Expr]:
+        assert (domain, op) not in CONVERTERS, f"{domain}.{op} has a converter"
         CONVERTERS[domain, op] = NodeConverter(convert, inputs, frozenset(attributes.split()), outputs)
         return convert
 
