@@ -10,10 +10,13 @@ import tvm
 from annotated_region.arguments import require_kind
 from annotated_region.errors import UsageError
 
-__all__ = ["HostTarget", "host_target"]
+__all__ = ["UNOPTIMIZED", "HostTarget", "host_target"]
 
 HostTarget: TypeAlias = str | Mapping[str, object] | tvm.target.Target
 """What TVM makes a target from: its kind, its options, or the target itself."""
+
+UNOPTIMIZED = tvm.target.Target({"kind": "llvm", "opt-level": 0})
+"""For code that runs a few times: LLVM's optimizations take most of the time to compile a small graph."""
 
 _INSTEAD = 'TVM\'s target for the host, such as "llvm"; the targets of regions are handed to partition'
 

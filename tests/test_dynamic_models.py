@@ -6,13 +6,13 @@ import onnxruntime
 import pytest
 import tvm
 from kits.passes.partition_kit import array, same_up_to_order
-from kits.unoptimized import UNOPTIMIZED
 from onnx import numpy_helper
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
 from annotated_region.backends.dnnl import installation
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.testing.light_models import light_model
 
 needs_onednn = pytest.mark.skipif(

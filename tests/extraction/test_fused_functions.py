@@ -7,10 +7,10 @@ import tvm_ffi
 from calls_inside import differences
 from hypothesis import given
 from kits.extraction.extraction_modules import every_kind_of_call, small_network
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.testing import Ingredients, modules
 from annotated_region.testing.graphs import SIX_OPS, module_of
 from annotated_region.testing.light_models import input_of, light_model, light_module

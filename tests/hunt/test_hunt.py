@@ -28,11 +28,11 @@ from kits.hunt.checking import Kind, checked, reseeded
 from kits.hunt.engines import TARGETS
 from kits.hunt.graphs_kit import PINNED, TIES, failures, ready
 from kits.hunt.passes_engine import compiled
-from kits.unoptimized import UNOPTIMIZED
 from mutations import MUTATIONS, broken_runtime
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.targets.rules import rules_of
 
 GRAPHS = {

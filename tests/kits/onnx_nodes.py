@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 from tvm import relax
 
 import annotated_region as ar
-from kits.unoptimized import UNOPTIMIZED
+from annotated_region.host_targets import UNOPTIMIZED
 
 __all__ = ["CONTRIBUTED", "Node", "by_onnx_runtime", "by_tvm", "compared", "model_of_nodes"]
 

@@ -5,10 +5,10 @@ import pytest
 import tvm
 import tvm_ffi
 from kits.op_info.op_info_kit import lowered, module_of, tensor
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.op_info import Parameter
 from annotated_region.op_info.attributes import attributes_of
 from annotated_region.op_info.infer import compose, elementwise

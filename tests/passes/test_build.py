@@ -9,7 +9,6 @@ import pytest
 import tvm
 import tvm_ffi
 from kits import toy_backend
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 from tvm.relax.dpl import is_op, wildcard
 from tvm.script import ir as I
@@ -18,6 +17,7 @@ from tvm.script import relax as R
 import annotated_region as ar
 from annotated_region.compilation.code_generation import generate_code
 from annotated_region.compilation.executable import targets_of
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.targets import backend as registry
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 

@@ -6,12 +6,12 @@ import onnxruntime
 import pytest
 import tvm
 from kits.op_info.op_info_kit import tensor
-from kits.unoptimized import UNOPTIMIZED
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.op_info.raising import LoweredCalls
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import tvm
 from kits.passes.layout_chains import UNRULED, chains, run
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R
 
 import annotated_region as ar
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.layout_plan import transposes_of
 from annotated_region.layouts import layout_rule_of
 from annotated_region.op_info import op_infos

@@ -17,7 +17,6 @@ import onnx
 import onnxruntime
 import pytest
 import tvm
-from kits.unoptimized import UNOPTIMIZED
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
@@ -27,6 +26,7 @@ from tvm.script import tirx as T
 
 import annotated_region as ar
 from annotated_region.errors import InvalidModuleError
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.passes.prepare_for_inference import PrepareForInference
 from annotated_region.testing.light_models import LIGHT_MODELS, light_module
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tvm
 from kits.backends.relax_kit import module, op_views, var
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.host_targets import UNOPTIMIZED
 
 RANDOM = np.random.default_rng(0)
 WEIGHT = RANDOM.standard_normal((16, 8)).astype("float32")

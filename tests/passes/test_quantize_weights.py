@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tvm
 from kits.backends.relax_kit import module, var
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.tvm_adapter.nodes import Constant
 
 OPTIONS = [

@@ -7,11 +7,11 @@ import pytest
 import tvm
 from hypothesis import given
 from kits.op_info.op_info_kit import calls, module_of, tensor
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 import annotated_region as ar
 from annotated_region.backends.dnnl import installation
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.testing.light_models import LIGHT_MODELS, light_module
 
 # All nine take a quarter of a minute, and minutes to build; the suite takes a few, a campaign all.

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tvm
 from kits.op_info.op_info_kit import infos_of, tensor
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.host_targets import UNOPTIMIZED
 
 op = relax.op
 NHWC = {"relax.nn.conv2d": "NHWC", "relax.nn.max_pool2d": "NHWC", "relax.nn.avg_pool2d": "NHWC"}

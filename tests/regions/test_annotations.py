@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import tvm
 from kits.regions.region_tables import function_of
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 import annotated_region as ar
 from annotated_region.annotations import BEGIN, END, Annotation, Key, annotation_of
+from annotated_region.host_targets import UNOPTIMIZED
 
 MATRIX = relax.TensorType([2, 4], "float32")
 X = relax.Var("x", MATRIX)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from kits.regions import region_oracles as oracle
 from kits.regions.region_tables import function_of
 from kits.testing.numpy_interpreter import flat, inputs_of, run
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.ids import NodeId
 from annotated_region.regions.node_region import NodeRegion
 from annotated_region.regions.writing import write_annotations

@@ -15,7 +15,6 @@ from kits.targets.pattern_tables import (
     prepared,
     table_of,
 )
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 from tvm.relax.dpl import is_op, wildcard
 from tvm.relax.transform import FuseOpsByPattern
@@ -24,6 +23,7 @@ from tvm.script import relax as R
 
 import annotated_region as ar
 from annotated_region.costs import UnitCost
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.targets.backend import backend_of
 from annotated_region.testing.graphs import module_of
 from annotated_region.testing.registry import claim_ops, temporary_registrations

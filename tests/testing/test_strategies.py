@@ -13,11 +13,11 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from kits.regions import region_oracles as oracle
 from kits.testing.numpy_interpreter import flat, inputs_of, run
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 import annotated_region as ar
 from annotated_region import testing
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.testing import TARGETS, Ingredients, claimable, claims, functions, modules, region_sets
 
 COMPILED = 50 if settings.get_current_profile_name() == "campaign" else 4

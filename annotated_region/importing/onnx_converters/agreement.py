@@ -17,7 +17,7 @@ from dataclasses import replace
 from tvm import relax
 
 from annotated_region.importing.equations import common_extent
-from annotated_region.importing.onnx_converters.node import OnnxNode
+from annotated_region.importing.onnx_converters.node import OnnxNode, is_one
 from annotated_region.tvm_adapter.arithmetic import Extent
 
 __all__ = ["agreeing"]
@@ -73,8 +73,4 @@ def _broadcast_axes(extents: Sequence[Sequence[Extent]], behind: int) -> Iterato
     """The axes in front of the last `behind` ones; inputs are repeated along axes of the number 1."""
     for axis in range(-max(map(len, extents)), -behind):
         owners = [position for position, own in enumerate(extents) if len(own) >= -axis]
-        yield [(each, axis) for each in owners if not _is_one(extents[each][axis])]
-
-
-def _is_one(extent: Extent) -> bool:
-    return isinstance(extent, int) and extent == 1
+        yield [(each, axis) for each in owners if not is_one(extents[each][axis])]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from annotated_region.tvm_adapter.onnx_importer import StandardOp
 
-__all__ = ["FLOATS", "OnnxNode", "dtype_of", "rank_of", "shape_text"]
+__all__ = ["FLOATS", "OnnxNode", "dtype_of", "is_one", "rank_of", "shape_text"]
 
 FLOATS = ("float32", "float16", "float64")
 
@@ -254,6 +254,11 @@ def dtype_of(expr: relax.Expr) -> str:
 def rank_of(expr: relax.Expr) -> int:
     """The rank of a tensor expression."""
     return int(tensor_type(expr).ndim)
+
+
+def is_one(extent: Extent) -> bool:
+    """Whether an extent, or a number of repetitions, is known to be 1."""
+    return isinstance(extent, int) and extent == 1
 
 
 def shape_text(shape: Sequence[Extent]) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from tvm import relax
 
 from annotated_region.importing.onnx_converters.extent_numbers import numbers_of
-from annotated_region.importing.onnx_converters.node import OnnxNode, rank_of
+from annotated_region.importing.onnx_converters.node import OnnxNode, is_one, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
 from annotated_region.tvm_adapter.arithmetic import Extent
 
@@ -47,14 +47,10 @@ def _by_extents(node: OnnxNode, data: relax.Expr, counts: Sequence[Extent]) -> r
     narrow: list[Extent] = []
     wide: list[Extent] = []
     for count, extent in zip(counts, extents, strict=True):
-        front = [] if _is_one(count) or _is_one(extent) else [1]
+        front = [] if is_one(count) or is_one(extent) else [1]
         narrow += [*front, extent]
-        wide += [count, extent] if front else [count if _is_one(extent) else extent]
+        wide += [count, extent] if front else [count if is_one(extent) else extent]
     apart = node.emit(relax.op.reshape(data, narrow)) if len(narrow) > len(extents) else data
     repeated = node.emit(relax.op.broadcast_to(apart, wide))
     products = [count * extent for count, extent in zip(counts, extents, strict=True)]
     return relax.op.reshape(repeated, products) if len(narrow) > len(extents) else repeated
-
-
-def _is_one(number: Extent) -> bool:
-    return isinstance(number, int) and number == 1

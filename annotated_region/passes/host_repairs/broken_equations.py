@@ -5,7 +5,7 @@
     beyond_bounds = shape([n - 2 * m])         =>     checked = call_tir(main_extents, (n, m), (1,))
     match_cast(beyond_bounds, Shape([0]))             match_cast(tensor_to_shape(checked), Shape([0]))
 
-``main_extents`` is a loop-level function that asserts each equation with a text of its own, and makes a zero.
+``main_extents`` is a loop-level function that asserts each equation with a text of its own, and makes zeros.
 A call that breaks one fails with that text, as a ``ValueError``, also in a process without this package. TVM
 0.27.0 says ``Check failed: input_shape[i] == reg (1 vs. 0) : ErrorContext(match_cast, ty=R.Shape([0]))``.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeGuard
 
 import tvm
 from tvm import relax, te, tirx
@@ -31,28 +32,32 @@ def name_equations(mod: tvm.IRModule) -> tvm.IRModule:
     """The module with a message for each equation that its functions check; itself if they check none."""
     result = mod
     for name, function in functions_to_partition(mod):
-        first = function.body.blocks[0] if function.body.blocks else None
-        differences = [] if first is None else _differences(first.bindings)
-        if differences:
+        cast = _first_cast(function)
+        differences = [] if cast is None else _differences(function, cast)
+        if cast is not None and differences:
             builder = relax.BlockBuilder(result)
             check = _check(_variables(differences), _messages(name.name_hint, function, differences))
             called = builder.add_func(check, f"{name.name_hint}_extents")
-            builder.update_func(name, _with_call(function, called, differences))
+            builder.update_func(name, _with_call(function, cast, called, differences))
             result = builder.get()
     return result
 
 
-def _differences(bindings: Sequence[relax.Binding]) -> list[PrimExpr]:
-    """The numbers that a check at the beginning of a function casts to 0."""
+def _first_cast(function: relax.Function) -> relax.MatchCast | None:
+    """The first binding in the first block of a function that casts numbers to zeros."""
+    bindings = function.body.blocks[0].bindings if function.body.blocks else []
+    return next((each for each in bindings if _is_check(each)), None)
+
+
+def _differences(function: relax.Function, cast: relax.MatchCast) -> list[PrimExpr]:
+    """The numbers that a check at the beginning of a function casts to 0, if they are written there."""
+    bindings = function.body.blocks[0].bindings
     shapes = {each.var: each.value for each in bindings if isinstance(each, relax.VarBinding)}
-    for each in bindings:
-        if _is_check(each):
-            value = shapes.get(each.value) if isinstance(each.value, relax.Var) else each.value
-            return list(value.values) if isinstance(value, relax.ShapeExpr) else []
-    return []
+    value = shapes.get(cast.value) if isinstance(cast.value, relax.Var) else cast.value
+    return list(value.values) if isinstance(value, relax.ShapeExpr) else []
 
 
-def _is_check(binding: relax.Binding) -> bool:
+def _is_check(binding: relax.Binding) -> TypeGuard[relax.MatchCast]:
     """Whether a binding casts numbers to zeros."""
     if not isinstance(binding, relax.MatchCast) or not isinstance(binding.ty, relax.ShapeType):
         return False
@@ -94,12 +99,13 @@ def _places(params: Sequence[relax.Var]) -> Mapping[tirx.Var, str]:
 
 
 def _check(variables: Sequence[tirx.Var], messages: Iterator[tuple[PrimExpr, str]]) -> tirx.PrimFunc:
-    """The function that asserts that numbers are 0, and then makes a zero."""
+    """The function that asserts that numbers are 0, and then makes as many zeros."""
     zero = tirx.IntImm("int64", 0)
-    made = te.create_prim_func([*variables, te.compute((1,), lambda _place: zero, "checked")])
-    store = tirx.BufferStore(made.params[-1], zero, [tirx.IntImm("int32", 0)])
     asserts = [_assert(tirx.EQ(number, zero), text) for number, text in messages]
-    return tirx.PrimFunc(made.params, tirx.SeqStmt([*asserts, store])).with_attr("tirx.noalias", True)
+    made = te.create_prim_func([*variables, te.compute((len(asserts),), lambda _place: zero, "checked")])
+    places = (tirx.IntImm("int32", place) for place in range(len(asserts)))
+    stores = [tirx.BufferStore(made.params[-1], zero, [place]) for place in places]
+    return tirx.PrimFunc(made.params, tirx.SeqStmt([*asserts, *stores])).with_attr("tirx.noalias", True)
 
 
 def _assert(condition: PrimExpr, text: str) -> tirx.Stmt:
@@ -108,21 +114,21 @@ def _assert(condition: PrimExpr, text: str) -> tirx.Stmt:
 
 
 def _with_call(
-    function: relax.Function, check: tvm.ir.GlobalVar, differences: Sequence[PrimExpr]
+    function: relax.Function, cast: relax.MatchCast, check: tvm.ir.GlobalVar, differences: Sequence[PrimExpr]
 ) -> relax.Function:
-    """The function with a call in the place of its cast, which keeps the call alive."""
+    """The function with a call whose result is cast instead, which keeps the call alive."""
     builder, first = relax.BlockBuilder(), function.body.blocks[0]
-    zeros = relax.TensorType((1,), "int64")
+    zeros = relax.TensorType((len(differences),), "int64")
     call = builder.normalize(relax.op.call_tir(check, relax.Tuple(_variables(differences)), zeros))
     checked = relax.Var("checked_extents", call.ty)
     shape = builder.normalize(relax.op.tensor_to_shape(checked))
-    known, none = relax.Var("known_extents", shape.ty), relax.ShapeType([tirx.IntImm("int64", 0)])
+    known = relax.Var("known_extents", shape.ty)
     made = [
         relax.VarBinding(checked, call),
         relax.VarBinding(known, shape),
-        relax.MatchCast(relax.Var("within_bounds", none), known, none),
+        relax.MatchCast(cast.var, known, cast.ty),
     ]
-    bindings = [new for each in first.bindings for new in (made if _is_check(each) else [each])]
+    bindings = [new for each in first.bindings for new in (made if each.same_as(cast) else [each])]
     blocks = [type(first)(bindings, first.span), *function.body.blocks[1:]]
     body = builder.normalize(relax.SeqExpr(blocks, function.body.body, function.body.span))
     return relax.Function(

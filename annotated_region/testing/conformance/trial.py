@@ -16,6 +16,7 @@ import annotated_region as ar
 from annotated_region.compilation.executable import machine_of
 from annotated_region.dataflow.walk import read_dataflow
 from annotated_region.findings.wording import words_for_refusal
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.targets.matching import Matcher
 from annotated_region.testing.conformance.modules import declared_types, inputs_of, main_of, types_of
 from annotated_region.testing.conformance.registered import Entry, entries_of
@@ -26,8 +27,6 @@ __all__ = ["BATCH", "Counts", "GraphError", "Graphs", "Trial", "batches", "toget
 
 BATCH = 10  # graphs per build
 _TOLERANCE = {"float16": 3e-2}  # lower bounds; integers and booleans must be equal
-# LLVM takes most of the time of a build to optimize, and each graph runs a few times only.
-_UNOPTIMIZED = tvm.target.Target({"kind": "llvm", "opt-level": 0})
 
 Graphs = Sequence[tvm.IRModule]
 Answer = list[np.ndarray]
@@ -223,7 +222,7 @@ def composites_in(partitioned: tvm.IRModule, name: str) -> Counter[str]:
 def answers_of(mods: Graphs) -> list[Answer | None]:
     """The results of TVM alone; None if it fails, or if a type differs from the declared one."""
     try:
-        answers = _results(tvm.compile(together(mods), _UNOPTIMIZED), mods)
+        answers = _results(tvm.compile(together(mods), UNOPTIMIZED), mods)
         return [
             answer if _types(answer) == declared_types(mod) else None
             for answer, mod in zip(answers, mods, strict=True)

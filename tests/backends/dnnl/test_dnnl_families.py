@@ -10,12 +10,12 @@ import pytest
 import tvm
 from kits.backends.dnnl.dnnl_harness import external_functions, needs_onednn, ops_on_host, run
 from kits.family_models import FAMILIES, family_model, inputs_of
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 from tvm.relax.frontend import nn
 from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
+from annotated_region.host_targets import UNOPTIMIZED
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,12 @@ import tvm
 from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn
 from kits.family_models import family_model, inputs_of
 from kits.quantized_models import IMAGE_OPS, TEXT_OPS, quantized_model
-from kits.unoptimized import UNOPTIMIZED
 from onnx import numpy_helper
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.testing.light_models import input_of, light_model
 
 QUANTA = 3

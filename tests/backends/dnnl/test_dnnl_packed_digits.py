@@ -9,11 +9,11 @@ import pytest
 import tvm
 from kits.backends.dnnl.dnnl_harness import needs_onednn, offload, run
 from kits.backends.dnnl.packed_samples import SAMPLES, Sample, compiled, has_whole_numbers, pointer
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 from tvm.relax import op
 
 import annotated_region as ar
+from annotated_region.host_targets import UNOPTIMIZED
 
 EXACT = "the processor has no AVX-512 VNNI"
 MAGNITUDES = (1.0, 1e-20, 1e20)

@@ -10,7 +10,6 @@ import tvm
 from kits.backends.dnnl.dnnl_harness import ConstantNames, needs_onednn, offload, run
 from kits.backends.dnnl.packed_samples import SAMPLES, Sample, compiled, has_whole_numbers, pointer
 from kits.onnx_nodes import CONTRIBUTED, Node, by_onnx_runtime, model_of_nodes
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 from tvm.relax import op
 
@@ -18,6 +17,7 @@ import annotated_region as ar
 from annotated_region.backends.dnnl.codegen import region_graph
 from annotated_region.backends.dnnl.graph import Kind
 from annotated_region.backends.dnnl.quantized_product import read_product
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.targets.translation import Declined
 
 

@@ -24,7 +24,6 @@ from kits.backends.dnnl.dnnl_harness import (
     run,
     single,
 )
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax, tirx
 from tvm.relax import op
 
@@ -32,6 +31,7 @@ import annotated_region as ar
 from annotated_region.backends.dnnl import codegen, installation
 from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.backends.dnnl.parameters import Curve, Parameters
+from annotated_region.host_targets import UNOPTIMIZED
 
 
 def weights(*shape: int) -> np.ndarray:

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kits.backends.onnx_emitter.onnx_case_kit import Graph, function_of
 from kits.backends.onnx_emitter.onnx_place_cases import CASES
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 from annotated_region.backends.onnx_emitter import converted_ops, emit, trial
@@ -23,6 +22,7 @@ from annotated_region.backends.openvino.compiled import compiled_model
 from annotated_region.backends.openvino.kernels import DIALECT as FOR_OPENVINO
 from annotated_region.backends.openvino.settings import CompileSettings
 from annotated_region.backends.openvino.support import refusal
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.targets.op_view import OpView
 
 # Two engines sum in different orders; half precision has eleven bits.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 from tvm.relax import op
 
 import annotated_region as ar
 from annotated_region.backends.dnnl import installation
+from annotated_region.host_targets import UNOPTIMIZED
 
 TARGETS = ["onnxruntime", "dnnl"]
 needs_onednn = pytest.mark.skipif(

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tvm
 from kits.backends.relax_kit import module, op_views, var
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 from tvm.relax import op
 
@@ -15,6 +14,7 @@ from annotated_region.backends.onnx_emitter import emit_all
 from annotated_region.backends.onnx_emitter.assembly import array_of
 from annotated_region.backends.onnxruntime.session import SessionSettings, make_session
 from annotated_region.backends.tensorrt import rules
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.targets.rules import rule_of
 
 STEP = 0.25

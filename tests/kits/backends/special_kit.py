@@ -12,11 +12,11 @@ import tvm
 from tvm import relax, tirx
 
 import annotated_region as ar
+from annotated_region.host_targets import UNOPTIMIZED
 from kits.backends.special_agreement import agree
 from kits.backends.special_cases import PLACED, SPECIAL, Case, Shape
 from kits.backends.special_differences import DIFFERENCES, Difference
 from kits.backends.special_moves import CASES
-from kits.unoptimized import UNOPTIMIZED
 
 __all__ = ["Outcome", "outcome"]
 

@@ -10,10 +10,10 @@ import tvm
 from tvm import relax
 
 from annotated_region.expr_map import ExprMap
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import Translation, flat
 from annotated_region.tvm_adapter.nodes import Constant
-from kits.unoptimized import UNOPTIMIZED
 
 __all__ = ["Array", "Change", "call_names", "computed", "computed_op", "unchanged"]
 

@@ -14,6 +14,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.passes.legalize_with_op_info import LegalizeWithOpInfo
 from annotated_region.passes.plan_layout import PlanLayout
 from annotated_region.passes.prepare_for_inference import PrepareForInference
@@ -21,7 +22,6 @@ from annotated_region.passes.raise_to_ops import RaiseToOps
 from annotated_region.passes.transform_layout import TransformLayout
 from kits.hunt.engines import LeftOutError
 from kits.hunt.partitioned_engine import PartitionedEngine
-from kits.unoptimized import UNOPTIMIZED
 
 __all__ = ["COMPILED_SHARE", "build"]
 

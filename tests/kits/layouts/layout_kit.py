@@ -9,10 +9,10 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.layouts import Layout
 from annotated_region.op_info.calls import info_of_call
 from annotated_region.op_info.info import Parameter
-from kits.unoptimized import UNOPTIMIZED
 
 op = relax.op
 

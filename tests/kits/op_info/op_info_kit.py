@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.op_info.attributes import attributes_of
-from kits.unoptimized import UNOPTIMIZED
 
 EXACT = ("nn.conv", "softmax", "matmul", "concat", "split", "nn.pad", "permute_dims", "leakyrelu", "take")
 """Ops whose attributes must come back as they were; the others up to ops that lower to the same code."""

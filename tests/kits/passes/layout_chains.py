@@ -6,7 +6,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from kits.unoptimized import UNOPTIMIZED
+from annotated_region.host_targets import UNOPTIMIZED
 
 op = relax.op
 

@@ -14,8 +14,8 @@ from tvm import relax
 
 import annotated_region as ar
 from annotated_region.functions.rewriting import FunctionRewriter
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.testing.strategies import TARGETS, Ingredients, claims, functions
-from kits.unoptimized import UNOPTIMIZED
 
 __all__ = [
     "array",

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tvm
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.passes.host_repairs import half_floats
 from annotated_region.passes.host_repairs.repairing import repaired
 

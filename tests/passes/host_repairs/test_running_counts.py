@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tvm
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 import annotated_region as ar
 from annotated_region.errors import BuildError
+from annotated_region.host_targets import UNOPTIMIZED
 
 op = relax.op
 Body = Callable[[relax.BlockBuilder, relax.Expr], relax.Expr]

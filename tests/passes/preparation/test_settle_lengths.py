@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import tvm
 from kits.passes.preparation.preparation_kit import ops, prepare, values
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.host_targets import UNOPTIMIZED
 
 op = relax.op
 TABLE = values(8, 4)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import tvm
 from kits.passes.preparation.preparation_kit import module, ops, prepare, stays
-from kits.unoptimized import UNOPTIMIZED
 from tvm import relax
+
+from annotated_region.host_targets import UNOPTIMIZED
 
 op = relax.op
 TABLE = np.random.default_rng(0).integers(-128, 128, (9, 4)).astype("int8")

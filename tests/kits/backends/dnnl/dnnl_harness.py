@@ -13,9 +13,9 @@ from tvm import relax
 
 import annotated_region as ar
 from annotated_region.backends.dnnl import installation
+from annotated_region.host_targets import UNOPTIMIZED
 from kits.backends.dnnl.dnnl_cases import module_of
 from kits.backends.dnnl.dnnl_transformer_cases import CASES
-from kits.unoptimized import UNOPTIMIZED
 
 __all__ = [
     "ConstantNames",

@@ -9,8 +9,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.passes.prepare_for_inference import PrepareForInference
-from kits.unoptimized import UNOPTIMIZED
 
 Shape = tuple[int | str, ...]
 
