@@ -80,7 +80,7 @@ namespace {NAMESPACE} {{ ANNOTATED_REGION_KINDS(ANNOTATED_REGION_DECLARE) }}
 HIDDEN = ("#pragma GCC visibility push(hidden)", "#pragma GCC visibility pop\n")
 """Around the code of the runtime: the libraries of a process do not use each other's functions and variables.
 
-What they share has default visibility (`workers.h`).
+What they share has default visibility (`contention.h`).
 """
 
 PREBUILT = "ANNOTATED_REGION_PREBUILT_RUNTIME"

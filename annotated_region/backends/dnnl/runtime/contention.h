@@ -1,7 +1,12 @@
 // Detects whether other threads compete with the workers for processors.
 
+// All libraries of a process share the objects of this namespace: their symbols are unique in the process, because their
+// visibility is not hidden. Increase the number when the layout or the meaning of one changes: a process may load
+// libraries that were built by several versions of this runtime.
+#define ANNOTATED_REGION_SHARED inline namespace threads_4 __attribute__((visibility("default")))
+
 namespace annotated_region_dnnl {
-inline namespace threads_4 __attribute__((visibility("default"))) {
+ANNOTATED_REGION_SHARED {
 
 constexpr int64_t kShortHold = 40'000'000, kLongHold = 320'000'000;  // nanoseconds for which contention is taken to last
 constexpr int64_t kWindow = 40'000'000;    // awake time over which a worker adds up what it has lost
@@ -62,5 +67,5 @@ class Losses {
   int64_t awake_ = 0, since_ = 0, checked_ = 0, used_before_ = 0;
 };
 
-}  // namespace threads_4
+}  // shared
 }  // namespace annotated_region_dnnl

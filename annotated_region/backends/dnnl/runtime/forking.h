@@ -1,7 +1,7 @@
 // Keeps the runtime usable in forked children: plans are complete, and workers are started anew.
 
 namespace annotated_region_dnnl {
-inline namespace threads_4 __attribute__((visibility("default"))) {
+ANNOTATED_REGION_SHARED {
 
 // A fork copies only the calling thread. State of the other threads would deadlock the child in two ways:
 //
@@ -43,5 +43,5 @@ class ForkGate {
   }
 };
 
-}  // namespace threads_4
+}  // shared
 }  // namespace annotated_region_dnnl

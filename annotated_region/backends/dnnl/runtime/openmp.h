@@ -24,7 +24,7 @@ struct OpenSection {
   }
 };
 
-inline namespace threads_4 __attribute__((visibility("default"))) {
+ANNOTATED_REGION_SHARED {
 
 // The time in nanoseconds that the calling thread needs alone for the next section; zero to run without help. See
 // `Pace`.
@@ -61,7 +61,7 @@ class Call {
   }
 };
 
-}  // namespace threads_4
+}  // shared
 
 // Sections do not nest: a nested loop runs as a single share.
 inline int shares_of(unsigned wanted) {
@@ -282,7 +282,7 @@ inline int bind_if_onednn(dl_phdr_info* library, size_t, void*) {
   return 0;
 }
 
-inline namespace threads_4 __attribute__((visibility("default"))) {
+ANNOTATED_REGION_SHARED {
 
 // Redirects oneDNN's calls to the functions above, once per process; this module must then stay loaded.
 inline void bind_onednn() {
@@ -294,5 +294,5 @@ inline void bind_onednn() {
   (void)bound;
 }
 
-}  // namespace threads_4
+}  // shared
 }  // namespace annotated_region_dnnl

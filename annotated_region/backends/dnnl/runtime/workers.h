@@ -2,10 +2,7 @@
 
 namespace annotated_region_dnnl {
 
-// All libraries of a process share the objects of this namespace: their symbols are unique in the process, because their
-// visibility is not hidden. Increase the number when the layout or the meaning of one changes: a process may load
-// libraries that were built by several versions of this runtime.
-inline namespace threads_4 __attribute__((visibility("default"))) {
+ANNOTATED_REGION_SHARED {
 
 // An idle worker spins for a while, because waking a sleeping thread takes microseconds. Under contention, spinning
 // would take processors from working threads, so it then sleeps almost immediately.
@@ -259,5 +256,5 @@ class Workers {
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 
-}  // namespace threads_4
+}  // shared
 }  // namespace annotated_region_dnnl
