@@ -96,8 +96,12 @@ def test_a_unit_that_does_not_compile_is_told(tmp_path):
         SharedLibraryLinker()(str(tmp_path / "library.so"), files)
 
 
-def test_an_interrupt_ends_the_compilers_that_run():
-    """Alone it would wait for them: a notebook interrupts Python, and not what Python has started."""
+@pytest.mark.parametrize("program", ["exec sleep 600", "(sleep 3; touch {folder}/compiled) & wait"])
+def test_an_interrupt_ends_the_compilers_that_run(tmp_path, program):
+    """Alone it would wait for them: a notebook interrupts Python, and not what Python has started.
+
+    Nor does a compiler's driver end what it has started itself.
+    """
     ended, started = [], Event()
 
     def make(item, processes):
@@ -105,7 +109,7 @@ def test_an_interrupt_ends_the_compilers_that_run():
             started.wait()
             raise KeyboardInterrupt
         try:
-            processes.run(["sh", "-c", "kill -USR1 $PPID; exec sleep 600"])
+            processes.run(["sh", "-c", f"kill -USR1 $PPID; {program.format(folder=tmp_path)}"])
         except subprocess.CalledProcessError as error:
             ended.append(error.returncode)
             raise
@@ -118,6 +122,7 @@ def test_an_interrupt_ends_the_compilers_that_run():
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert ended == [-signal.SIGTERM]
+    assert not (tmp_path / "compiled").exists()
 
 
 def test_nothing_starts_behind_an_interrupt():
