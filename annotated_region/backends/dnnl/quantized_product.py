@@ -7,8 +7,9 @@
     weight = permute_dims(reshape(floats, (columns, groups * size))[:, :depth], (1, 0))
     result = matmul(data, weight)
 
-There is a common zero point, or one per group. Nothing is computed here: the result names the constants,
-and `packed_weight.py` computes the stored weights from them.
+There is a common zero point, or one per group. If each column is one group, the `reshape` of the floats
+changes nothing and may be missing. Nothing is computed here: the result names the constants, and
+`packed_weight.py` computes the stored weights from them.
 """
 
 from __future__ import annotations
@@ -87,17 +88,23 @@ class _Reader:
         turned = self.view(weight, "relax.permute_dims")
         require(turned.attrs["axes"] in (None, (1, 0)), "the weight is not transposed")
         columns, depth = _extents(turned.args[0])
-        whole = self.view(self.unsliced(turned.args[0]), "relax.reshape")
-        words, scales, zeros = self.dequantized(whole.args[0])
-        rows, size = _extents(whole.args[0])
+        whole = self.unsliced(turned.args[0])
+        floats = self.grouped(whole)
+        words, scales, zeros = self.dequantized(floats)
+        rows, size = _extents(floats)
         groups = -(-depth // size)
         require(
-            rows == columns * groups and _extents(whole.call) == (columns, groups * size),
+            rows == columns * groups and _extents(whole) == (columns, groups * size),
             "the groups of the weight do not divide its columns",
         )
         bits = 4 if words.in_pairs else 8
         require(groups == 1 or size * bits % WORD == 0, f"groups of {size} weights do not fill whole words")
         return QuantizedProduct(data, words, scales, zeros, depth, columns, size)
+
+    def grouped(self, whole: relax.Expr) -> relax.Expr:
+        """The floats as rows of one group each."""
+        view = OpView.of(self.value(whole))
+        return view.args[0] if view is not None and view.name == "relax.reshape" else whole
 
     def dequantized(self, expr: relax.Expr) -> tuple[Numbers, Constant, int | Numbers]:
         """Words [rows, size], a scale per row, and zero points."""

@@ -40,10 +40,12 @@ of 8 bits, so a quantization with a computed one is written in parts:
     y = QuantizeLinear(0.5, s, 0), s = 5 / 255        25, where 0.5 / s is 25.5
     y = Cast(Clip(Add(Round(Div(0.5, s)), 0)))        26
 
-Such a FakeQuantize has no infinite limits; the result is the least number of the type:
+Its limits and their distance have to be finite; otherwise the result is one of the ends of the type, or 0.
+Masks of the least float32 have such scales:
 
     y = QuantizeLinear(x, inf, 0)        -128, where x / inf is 0
-    y = Cast(Clip(Add(Round(Div(x, inf)), 0)))        0
+    y = QuantizeLinear(0, 1.4e36, 255)        0 instead of 255, because 255 * 1.4e36 is infinite
+    y = Cast(Clip(Add(Round(Div(0, 1.4e36)), 255)))        255
 
 A permutation of a dequantized constant is lost where the other factor of a product is constant, too:
 
@@ -82,6 +84,8 @@ _PRODUCTS = frozenset(("Einsum", "Gemm", "MatMul"))
 # Operators with constant operands that the plugin may fuse with a product.
 _BEHIND = _LINEAR | {"Max", "Min", "PRelu", "Pow"}
 _QUANTIZED = frozenset(("DequantizeLinear", "QuantizeLinear"))
+# Of a quantization whose limits, 255 steps apart, are finite.
+_LARGEST_STEP = float(np.finfo("float32").max) / 256
 _EXTREMES = frozenset(("ReduceMax", "ReduceMin"))
 _OF_BYTES = _PRODUCTS | {"Conv", "ConvTranspose"}
 # With a mean of its own, a normalization that is written out is not recognized as one.
@@ -204,7 +208,7 @@ def _by_comparison(graph: Graph, _sources: _Sources, operator: Operator) -> tupl
 
 
 def _in_parts(graph: Graph, sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; a quantization with a computed scale, or with an infinite one, in parts."""
+    """The operator; a quantization with a computed scale, or with a huge one, in parts."""
     if operator.kind != "QuantizeLinear" or _has_known_steps(graph, sources, operator.inputs[1]):
         return (operator,)
     data, scale, zero = operator.inputs
@@ -224,10 +228,10 @@ def _in_parts(graph: Graph, sources: _Sources, operator: Operator) -> tuple[Oper
 
 
 def _has_known_steps(graph: Graph, sources: _Sources, scale: str) -> bool:
-    """Whether a scale is constant; one number has to be finite, too."""
-    value = graph.constants.get(scale)
-    is_infinite = value is not None and value.size == 1 and bool(np.isinf(value).all())
-    return scale in sources.constants and not is_infinite
+    """Whether a scale is constant, and the limits of the FakeQuantize are finite."""
+    if scale not in sources.constants:
+        return False
+    return bool((np.abs(graph.constants.get(scale, 0.0)) <= _LARGEST_STEP).all())
 
 
 def _reading_a_copy(graph: Graph, operator: Operator, data: str) -> tuple[Operator, ...]:

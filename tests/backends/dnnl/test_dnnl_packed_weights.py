@@ -246,6 +246,8 @@ def test_halves_are_multiplied_as_float32():
 
 ONNX_FORMS = [
     (4, 64, 8, 32, None, 5),
+    (4, 32, 8, 32, None, 5),  # one block for each column
+    (4, 20, 6, 32, "bytes", 5),
     (4, 80, 70, 32, "bytes", 5),
     (4, 80, 70, 32, "bytes", 20),
     (4, 96, 6, 32, "floats", 5),

@@ -219,6 +219,18 @@ def test_ties_of_float32_go_to_the_even_number_where_the_scale_is_computed(dtype
         np.testing.assert_array_equal(found, np.clip(expected, limits.min, limits.max).astype(dtype))
 
 
+@pytest.mark.parametrize("zero", [0, 3, 255])
+def test_quantizations_whose_limits_are_infinite_divide_by_their_scale(zero):
+    """As calibration makes them of masks that hold the least float32."""
+    x, least = var("x", (4,)), np.finfo("float32").min
+    scale = np.float32(1.4e36)
+    data = np.array([0, 1, 100 * scale, least], "float32")
+    zeros = relax.const(np.array(zero, "uint8"))
+    mod = module([x], lambda _: op.quantize(x, relax.const(scale), zeros, axis=0, out_dtype="uint8"))
+    expected = np.clip(np.rint(data / scale) + zero, 0, 255).astype("uint8")
+    np.testing.assert_array_equal(answer(mod, data), expected)
+
+
 @pytest.mark.parametrize("name", ["max", "min"])
 def test_an_extreme_of_infinities_is_infinite(name):
     x = var("x", (2, 3, 4, 5))

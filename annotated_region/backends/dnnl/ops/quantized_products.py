@@ -94,7 +94,7 @@ def _patterns() -> Iterator[DFPattern]:
     """All forms; no two share a subpattern, because TVM matches a subpattern with one expression only."""
     words: tuple[Form, ...] = (is_const, _unpacked)
     floats = [form(each) for form in (_dequantized, _shifted) for each in words]
-    for whole in map(_reshaped, floats):
+    for whole in (*floats, *map(_reshaped, floats)):
         for rows in (whole, _first_of_rows(whole, 3), _first_of_rows(whole, 4)):
             yield is_op("relax.matmul")(wildcard(), is_op("relax.permute_dims")(rows()))
 
