@@ -364,7 +364,7 @@ def _cumulation(graph: Graph, node: Node, operands: Sequence[Shape], result: Sha
         yield "there is no such axis"
 
 
-WHOLE_KINDS = (Kind.WHOLE, Kind.WHOLE_MATMUL, Kind.WHOLE_REDUCTION)
+WHOLE_KINDS = (Kind.WHOLE, Kind.WHOLE_CONVOLUTION, Kind.WHOLE_MATMUL, Kind.WHOLE_REDUCTION)
 INDEXED = {Kind.GATHER: 1, Kind.GATHER_ELEMENTS: 1, Kind.SCATTER: 2, Kind.SCATTER_ELEMENTS: 2}
 """The kinds with indices, which follow this many data operands."""
 MOVING = (

@@ -10,11 +10,12 @@ from tvm import relax
 
 from annotated_region.backends.dnnl.embedding import embed
 from annotated_region.backends.dnnl.emission import constants_of, emit_unit
-from annotated_region.backends.dnnl.graph import Graph, Kind
+from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.backends.dnnl.importer import import_function
 from annotated_region.backends.dnnl.ops import COMPOSITES, CONVERTERS
 from annotated_region.backends.dnnl.options import GeneratorSettings
 from annotated_region.backends.dnnl.parameters import PackedProduct
+from annotated_region.backends.dnnl.rewriting.dynamic_products import WHOLE_PRODUCTS
 from annotated_region.backends.dnnl.rewriting.pipeline import (
     DYNAMIC,
     FUSION,
@@ -61,7 +62,7 @@ def region_graph(
         )
 
     graph = imported()
-    dynamic = DYNAMIC if any(node.kind is Kind.WHOLE_MATMUL for node in graph.nodes) else ()
+    dynamic = DYNAMIC if any(node.kind in WHOLE_PRODUCTS for node in graph.nodes) else ()
     rewrite(graph, (*NORMALIZATION, *dynamic, *INT8, *FUSION))
     if any(node.quantized is not None for node in graph.nodes):
         graph.in_floats = imported()

@@ -105,6 +105,7 @@ class Kind(Enum):
     DEQUANTIZE = "dequantize"
     WHOLE = "whole"
     WHOLE_MATMUL = "whole_matmul"
+    WHOLE_CONVOLUTION = "whole_convolution"
     WHOLE_REDUCTION = "whole_reduction"
     COMPARISON = "comparison"
     PREDICATE = "predicate"

@@ -47,6 +47,7 @@ __all__ = [
     "Scatter",
     "Softmax",
     "Whole",
+    "WholeConvolution",
     "WholeFunction",
     "WholeProduct",
     "WholeReduction",
@@ -318,6 +319,19 @@ class WholeProduct(Parameters):
     ----------
     narrow
         Whether the right operand is a constant whose elements fit int8.
+    """
+
+    narrow: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WholeConvolution(Convolution):
+    """A convolution of int32; overflow wraps around.
+
+    Attributes
+    ----------
+    narrow
+        Whether the kernel is a constant whose elements fit int8.
     """
 
     narrow: bool

@@ -39,6 +39,7 @@ ELEMENT_FILES = (
     "whole_numbers.h",
     "combining.h",
     "whole_products.h",
+    "whole_convolutions.h",
     "gathering.h",
     "scattering.h",
     "ordering.h",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 
 from annotated_region.backends.dnnl.graph import Kind, TensorId, volume
@@ -20,9 +23,14 @@ from annotated_region.backends.dnnl.parameters import NO_PARAMETERS, Convolution
 from annotated_region.backends.dnnl.views import align_rank, axes_between, permute, permuted_shape, reshape
 from annotated_region.targets.op_view import OpView
 
-__all__ = ["matrix_product"]
+__all__ = ["CONVOLUTIONS", "DATA_AND_KERNEL", "convolution", "convolution_problems", "matrix_product"]
 
+CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 DATA_AND_KERNEL = ("the data", "the kernel")
+
+Steps: TypeAlias = tuple[int, ...]
+Window: TypeAlias = Callable[[Steps, Steps, Steps, Steps], Convolution]
+"""Creates the parameters of a convolution from strides, dilation, and padding before and after."""
 
 
 def _out_dtype_problem(op: OpView) -> Problems:
@@ -33,7 +41,6 @@ def _out_dtype_problem(op: OpView) -> Problems:
 
 def _kernel_problems(op: OpView) -> Problems:
     """Checks of the kernel, the channels and the window."""
-    yield from _out_dtype_problem(op)
     yield symbolic_problem(op, 1, "the kernel")
     kernel = op.constant(1) if any(op.attrs["padding"]) or "transpose" in op.name else None
     if kernel is not None and not np.isfinite(kernel).all():
@@ -44,7 +51,8 @@ def _kernel_problems(op: OpView) -> Problems:
     yield window_problem(op)
 
 
-def _convolution_problems(op: OpView) -> Problems:
+def convolution_problems(op: OpView) -> Problems:
+    """Reasons to decline a convolution of any type of numbers."""
     layout = DATA_LAYOUTS[len(op.attrs["strides"])]
     yield layout_problem(op.attrs["data_layout"], layout, "the layout")
     yield layout_problem(op.attrs["out_layout"], layout, "the layout of the result")
@@ -52,20 +60,24 @@ def _convolution_problems(op: OpView) -> Problems:
     yield from _kernel_problems(op)
 
 
-@converts(
-    "relax.nn.conv1d",
-    "relax.nn.conv2d",
-    "relax.nn.conv3d",
-    operands=DATA_AND_KERNEL,
-    unless=_convolution_problems,
-)
+def _float_problems(op: OpView) -> Problems:
+    yield from _out_dtype_problem(op)
+    yield from convolution_problems(op)
+
+
+@converts(*CONVOLUTIONS, operands=DATA_AND_KERNEL, unless=_float_problems)
 def _convolution(call: OpConversion) -> TensorId:
+    return convolution(call, Kind.CONVOLUTION, Convolution)
+
+
+def convolution(call: OpConversion, kind: Kind, window: Window) -> TensorId:
+    """A convolution; the kernel of one with groups has an axis for them."""
     graph, groups = call.graph, call.attrs["groups"]
     data, weights = _operands(call, "OI")
     if groups > 1:  # the form that oneDNN requires
         channels, *rest = graph.shape(weights)
         weights = reshape(graph, weights, (groups, channels // groups, *rest))
-    return _convolved(call, Kind.CONVOLUTION, data, weights)
+    return _convolved(call, kind, data, weights, window=window)
 
 
 def _operands(call: OpConversion, channels: str) -> tuple[TensorId, TensorId]:
@@ -77,7 +89,12 @@ def _operands(call: OpConversion, channels: str) -> tuple[TensorId, TensorId]:
 
 
 def _convolved(
-    call: OpConversion, kind: Kind, data: TensorId, weights: TensorId, more: tuple[int, ...] = ()
+    call: OpConversion,
+    kind: Kind,
+    data: TensorId,
+    weights: TensorId,
+    more: Steps = (),
+    window: Window = Convolution,
 ) -> TensorId:
     """The convolution, in the layout of the op; `more` is the output padding at the end of each axis."""
     strides, padding = tuple(call.attrs["strides"]), tuple(call.attrs["padding"])
@@ -86,12 +103,13 @@ def _convolved(
     dilation = tuple(step - 1 for step in call.attrs["dilation"])
     after = tuple(end - extra for end, extra in zip(padding[rank:], more or (0,) * rank, strict=True))
     shape = permuted_shape(call.shape, axes_between(out_layout, layout))
-    parameters = Convolution(strides, dilation, padding[:rank], after)
+    parameters = window(strides, dilation, padding[:rank], after)
     result = call.graph.add(kind, (data, weights), shape, parameters)
     return permute(call.graph, result, axes_between(layout, out_layout))
 
 
 def _deconvolution_problems(op: OpView) -> Problems:
+    yield from _out_dtype_problem(op)
     rank = len(op.attrs["strides"])
     layout = DATA_LAYOUTS[rank]
     if op.attrs["data_layout"] != layout or op.attrs["out_layout"] not in ("", layout):

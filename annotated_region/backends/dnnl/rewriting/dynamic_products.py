@@ -1,9 +1,11 @@
-"""Turns integer products of bytes, as in dynamic quantization, into oneDNN's int8 products.
+"""Turns integer products and convolutions of bytes, as in dynamic quantization, into oneDNN's of int8.
 
 ::
 
     x_q --> cast(int32) --> subtract(zero) --> whole_matmul --> cast(float32)   =>   product(x_q, w_q; zero)
                                      w_q --------^
+
+Convolutions (`whole_convolution`) alike; padding stands for the zero point in both forms.
 
 oneDNN reads the zero point, which is computed in the region, at run time. Both forms accumulate in int32, so
 the results are equal. The scales and the bias that follow are float arithmetic, which `Fuse` fuses into the
@@ -16,12 +18,21 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from annotated_region.backends.dnnl.graph import DataType, Kind, Node, Quantized, TensorId
-from annotated_region.backends.dnnl.parameters import Whole, WholeFunction, WholeProduct
+from annotated_region.backends.dnnl.parameters import (
+    NO_PARAMETERS,
+    Convolution,
+    Parameters,
+    Whole,
+    WholeConvolution,
+    WholeFunction,
+    WholeProduct,
+)
 from annotated_region.backends.dnnl.rewriting.rewriter import VIEWS, Rewrite
 
-__all__ = ["MakeDynamicProducts"]
+__all__ = ["WHOLE_PRODUCTS", "MakeDynamicProducts"]
 
 BYTES = (DataType.INT8, DataType.UINT8)
+WHOLE_PRODUCTS = (Kind.WHOLE_MATMUL, Kind.WHOLE_CONVOLUTION)
 
 
 class MakeDynamicProducts(Rewrite):
@@ -32,15 +43,15 @@ class MakeDynamicProducts(Rewrite):
         if node.kind is not Kind.CAST or self.graph.dtype(node.output) is not DataType.FLOAT32:
             return None
         tensor, views = self.below_views(node.inputs[0], is_owned=True)
-        product = self.rewriter.own(tensor, Kind.WHOLE_MATMUL)
-        if product is None or product.parameters != WholeProduct(narrow=True):
+        product = self.rewriter.own(tensor)
+        if product is None or not _is_narrow(product):
             return None
         found = self.bytes_of(product.inputs[0])
         return None if found is None else self.multiplied(node, product, views, *found)
 
     def measure(self) -> tuple[int, ...]:
         """The number of integer products."""
-        return (sum(node.kind is Kind.WHOLE_MATMUL for node in self.rewriter.nodes()),)
+        return (sum(node.kind in WHOLE_PRODUCTS for node in self.rewriter.nodes()),)
 
     def below_views(self, tensor: TensorId, is_owned: bool = False) -> tuple[TensorId, list[Node]]:
         """The tensor below a chain of views, and the views, innermost first.
@@ -85,9 +96,23 @@ class MakeDynamicProducts(Rewrite):
         weights = graph.cast(product.inputs[1], DataType.INT8)
         quantized = Quantized(1.0, 0, source_zero=zero)
         shape = graph.shape(product.output)
-        made = Node(Kind.MATMUL, (data, weights), cast.output, quantized=quantized)
+        kind, parameters = _in_bytes(product)
+        made = Node(kind, (data, weights), cast.output, parameters, quantized=quantized)
         if not views:
             return made
         graph.nodes.append(replace(made, output=graph.tensor(shape)))
         *inner, last = views
         return replace(last, inputs=(self.seen(graph.nodes[-1].output, inner),), output=cast.output)
+
+
+def _is_narrow(product: Node) -> bool:
+    """Whether the right operand is a constant whose elements fit int8."""
+    return isinstance(product.parameters, WholeProduct | WholeConvolution) and product.parameters.narrow
+
+
+def _in_bytes(product: Node) -> tuple[Kind, Parameters]:
+    """The kind and the parameters of the product of int8."""
+    given = product.parameters
+    if not isinstance(given, WholeConvolution):
+        return Kind.MATMUL, NO_PARAMETERS
+    return Kind.CONVOLUTION, Convolution(given.strides, given.dilation, given.before, given.after)
