@@ -21,9 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
+from annotated_region.compilation.preprocessing import preprocessed
+
 __all__ = ["Compiler", "Meanings"]
 
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\\\n]|\\\n|\\.)*", re.MULTILINE)
+_BESIDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[^<\s]", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*//.*\n?", re.MULTILINE)
 # Block comments and raw strings may contain text that looks like a directive or a comment.
 _UNCLEAR = re.compile(r'/\*|R"|//[^\n]*\\\n|__FILE__|__DATE__|__TIME')
@@ -87,14 +90,14 @@ class Meanings:
 
     def _included(self, source: Path, directives: str) -> bytes:
         """The preprocessed directives with their macros, as seen from the folder of the source."""
-        key = (directives, source.suffix, str(source.parent))
+        beside = ("-iquote", str(source.parent)) if _BESIDE.search(directives) else ()
+        key = (directives, source.suffix, *beside)
         with self._lock:
             if key not in self._headers:
                 file = self.folder / f"directives{len(self._headers)}{source.suffix}"
                 file.write_text(directives + "\n", encoding="utf-8")
-                self._headers[key] = self._preprocessed(file, "-dD", "-iquote", str(source.parent))
+                self._headers[key] = self._preprocessed(file, "-dD", *beside)
             return self._headers[key]
 
     def _preprocessed(self, source: Path, *more: str) -> bytes:
-        command = [self.compiler.path, *self.options, *more, "-E", "-P", str(source)]
-        return subprocess.run(command, capture_output=True, check=True).stdout
+        return preprocessed([self.compiler.path, *self.options, *more], source)

@@ -1,0 +1,125 @@
+"""Runs the C preprocessor, and remembers what it said of a text while the headers stay as they are.
+
+A process that builds many modules, as a test suite or a benchmark does, would ask the same for each of them.
+As in the direct mode of ccache (https://ccache.dev/manual/latest.html), the answer holds as long as no file
+that it was made of has changed, and no folder in which a header is looked for first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+__all__ = ["preprocessed"]
+
+KEPT = 32
+"""Texts whose answers are kept; a module has two or three."""
+
+SEARCHED = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
+"""Variables of the environment that name folders of headers."""
+
+RECENT = 20_000_000
+"""Nanoseconds before a run within which a change may have the same time as one during the run."""
+
+_LINE_MARKER = re.compile(rb'^# \d+ "((?:[^"\\]|\\.)*)".*\n?', re.MULTILINE)
+_EMPTY_LINES = re.compile(rb"\n\s*\n")
+# The answer depends on more than the text: on what is beside the file, its name, or the time.
+_NOT_BY_TEXT = re.compile(
+    rb"^[ \t]*#[ \t]*include[ \t]*[^<\s]|__FILE__|__DATE__|__TIME|__has_include", re.MULTILINE
+)
+
+Signature = tuple[int, int, int]
+States = tuple[tuple[str, Signature | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A preprocessed text, with the state of each file and folder that it depends on."""
+
+    text: bytes
+    states: States
+
+    def holds(self) -> bool:
+        return all(_signature(path) == state for path, state in self.states)
+
+
+_answers: dict[tuple[object, ...], _Answer] = {}
+_lock = Lock()
+
+
+def preprocessed(command: Sequence[str], source: Path) -> bytes:
+    """A source without directives, but for definitions if the command asks for these.
+
+    Parameters
+    ----------
+    command
+        The compiler with its options.
+    source
+        The file.
+
+    Raises
+    ------
+    OSError
+        The source cannot be read, or the compiler cannot be started.
+    subprocess.CalledProcessError
+        The preprocessor rejects the source.
+    """
+    text = source.read_bytes()
+    if _NOT_BY_TEXT.search(text):
+        return _run(command, source)[0]
+    key = (*command, source.suffix, text, *map(os.environ.get, SEARCHED))
+    with _lock:
+        known = _answers.get(key)
+    if known is not None and known.holds():
+        return known.text
+    begin = time.time_ns()
+    found, files = _run(command, source)
+    states = _states({*_folders(command), *files} - {str(source)})
+    if all(state is None or state[0] < begin - RECENT for _, state in states):
+        _keep(key, _Answer(found, states))
+    return found
+
+
+def _keep(key: tuple[object, ...], answer: _Answer) -> None:
+    with _lock:
+        _answers[key] = answer
+        while len(_answers) > KEPT:
+            del _answers[next(iter(_answers))]
+
+
+def _run(command: Sequence[str], source: Path) -> tuple[bytes, set[str]]:
+    """The preprocessed text without line markers and empty lines, and the files that the markers name."""
+    finished = subprocess.run([*command, "-E", str(source)], capture_output=True, check=True).stdout
+    names = {os.fsdecode(name) for name in _LINE_MARKER.findall(finished)}
+    # "<built-in>" and its kind are no files.
+    files = {name for name in names if not name.startswith("<")}
+    return _EMPTY_LINES.sub(b"\n", _LINE_MARKER.sub(b"", finished)), files
+
+
+def _folders(command: Sequence[str]) -> Iterator[str]:
+    """The folders of ``-I`` and its kind, and those that the environment names."""
+    for word, following in zip(command, (*command[1:], ""), strict=True):
+        for option in ("-iquote", "-isystem", "-idirafter", "-I"):
+            if word.startswith(option):
+                yield word.removeprefix(option) or following
+    for name in SEARCHED:
+        yield from filter(None, os.environ.get(name, "").split(os.pathsep))
+
+
+def _states(paths: Iterable[str]) -> States:
+    return tuple((path, _signature(path)) for path in sorted(paths))
+
+
+def _signature(path: str) -> Signature | None:
+    """What changes when a file is written, or an entry of a folder; None if there is no such thing."""
+    try:
+        info = os.stat(path)
+    except OSError:
+        return None
+    return info.st_mtime_ns, info.st_size, info.st_ino

@@ -1,0 +1,121 @@
+"""The preprocessor is asked once for a text, and again as soon as anything that it read has changed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from annotated_region.compilation import preprocessing
+from annotated_region.compilation.preprocessing import preprocessed
+
+GCC = shutil.which("g++")
+pytestmark = pytest.mark.skipif(GCC is None, reason="g++ is not installed")
+
+TEXT = "#include <answer.h>\nint answer = ANSWER;\n"
+
+
+class Asked:
+    """Sources in folders of their own, with headers in two folders that are searched one after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = folder / "log"
+        self.compiler = folder / "compiler"
+        self.compiler.write_text(f'#!/bin/sh\necho run >> {self.log}\nexec {GCC} "$@"\n')
+        self.compiler.chmod(0o755)
+        for name in ("first", "second"):
+            (folder / name).mkdir()
+            aged(folder / name)
+        self.header("second", 41)
+        self.units = 0
+
+    def header(self, name: str, answer: int, age: float = 60) -> None:
+        path = self.folder / name / "answer.h"
+        path.write_text(f"#define ANSWER {answer}\n")
+        aged(path, age)
+        aged(path.parent, age)
+
+    def answer(self, text: str = TEXT, *options: str) -> bytes:
+        """What is said of a text in a file of another name."""
+        self.units += 1
+        source = self.folder / f"unit{self.units}.cc"
+        source.write_text(text)
+        folders = [f"-I{self.folder / name}" for name in ("first", "second")]
+        return preprocessed([str(self.compiler), *folders, *options], source)
+
+    @property
+    def runs(self) -> int:
+        return len(self.log.read_text().splitlines())
+
+
+def aged(path: Path, seconds: float = 60) -> None:
+    """Make a file or folder look as if nothing had been written to it for so long."""
+    then = path.stat().st_mtime_ns - int(seconds * 1e9)
+    os.utime(path, ns=(then, then))
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Asked:
+    return Asked(tmp_path)
+
+
+def test_the_same_text_is_asked_for_once(asked: Asked) -> None:
+    assert b"int answer = 41;" in asked.answer()
+    assert asked.answer() == asked.answer()
+    assert asked.runs == 1
+    assert b"#define ANSWER 41" in asked.answer(TEXT, "-dD")
+    assert b"int other = 41;" in asked.answer(TEXT.replace("int answer", "int other"))
+    assert asked.runs == 3
+
+
+def test_a_header_that_has_changed_is_read_again(asked: Asked) -> None:
+    asked.answer()
+    asked.header("second", 42, age=30)
+    assert b"int answer = 42;" in asked.answer()
+
+
+def test_a_header_that_comes_before_another_one_is_read(asked: Asked) -> None:
+    asked.answer()
+    asked.header("first", 42, age=30)
+    assert b"int answer = 42;" in asked.answer()
+
+
+def test_a_header_that_the_environment_names_is_read(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = TEXT.replace("answer.h", "deep.h")
+    for value in (1, 2):
+        folder = asked.folder / f"deep{value}"
+        folder.mkdir()
+        (folder / "deep.h").write_text(f"#define ANSWER {value}\n")
+        aged(folder / "deep.h")
+        aged(folder)
+        monkeypatch.setenv("CPATH", str(folder))
+        assert b"int answer = %d;" % value in asked.answer(text)
+
+
+def test_what_is_written_while_the_preprocessor_runs_is_not_remembered(asked: Asked) -> None:
+    """Its state might be that of another text than was read."""
+    asked.header("second", 43, age=0)
+    assert b"int answer = 43;" in asked.answer()
+    asked.answer()
+    assert asked.runs == 2
+
+
+@pytest.mark.parametrize(
+    "text", ['#include "answer.h"\n', "const char* name = __FILE__;\n", "#if __has_include(<a.h>)\n#endif\n"]
+)
+def test_what_depends_on_more_than_the_text_is_not_remembered(asked: Asked, text: str) -> None:
+    asked.answer(text)
+    asked.answer(text)
+    assert asked.runs == 2
+
+
+def test_few_answers_are_kept(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preprocessing, "KEPT", 2)
+    monkeypatch.setattr(preprocessing, "_answers", {})
+    for number in (0, 1, 2, 2, 1, 0):
+        asked.answer(f"int number = {number};\n")
+    assert asked.runs == 4
+    assert len(preprocessing._answers) == 2
