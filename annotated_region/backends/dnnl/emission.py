@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import Field, fields, replace
+from dataclasses import Field, fields
 
 from tvm import relax, tirx
 
+from annotated_region.backends.dnnl.exact_clips import with_exact_clips
 from annotated_region.backends.dnnl.graph import Dim, Graph, Node, PostOp, Quantized, Tensor
 from annotated_region.backends.dnnl.open_extents import open_views
 from annotated_region.backends.dnnl.parameters import Parameters
@@ -90,7 +91,7 @@ class _GraphTables:
         graph, variables = self.graph, self.variables
         tensors = [self.tensor(index, tensor) for index, tensor in enumerate(graph.tensors)]
         lists = [self.table("TensorRow", "tensors", tensors, one_a_line=True)]
-        written = graph.nodes if graph.finite_math else map(_with_turned_clips, graph.nodes)
+        written = graph.nodes if graph.finite_math else with_exact_clips(graph)
         nodes = [self.node(index, node) for index, node in enumerate(written)]
         lists.append(self.table("NodeRow", "nodes", nodes, one_a_line=True))
         lists.append(self.table("int", "inputs", graph.inputs))
@@ -208,17 +209,3 @@ class _Variables:
         used = "v" if any("v[" in text for text in self.expressions) else ""
         lines = [f"    e[{index}] = {text};" for index, text in enumerate(self.expressions)]
         return [f"void evaluate(const int64_t* {used}, int64_t* {'e' if lines else ''}) {{", *lines, "}"]
-
-
-def _with_turned_clips(node: Node) -> Node:
-    """The node with each clip as ``-clip(-x, -high, -low)``, which maps NaN to the upper bound, as in TVM.
-
-    oneDNN's clip maps NaN to the lower bound.
-    """
-    return replace(node, post_ops=tuple(part for post in node.post_ops for part in _turned(post)))
-
-
-def _turned(post: PostOp) -> tuple[PostOp, ...]:
-    turn = PostOp("eltwise_linear", -1.0, 0.0)
-    is_clip = post.algorithm == "eltwise_clip"
-    return (turn, replace(post, alpha=-post.beta, beta=-post.alpha), turn) if is_clip else (post,)

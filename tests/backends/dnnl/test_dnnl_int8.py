@@ -182,6 +182,16 @@ def _(x: relax.Expr) -> Any:
     return quantize(op.nn.relu(op.add(x, y)), 0.5772)
 
 
+@case("residual_of_positive_parts", (IMAGE, "float32"), products=2)
+def _(x: relax.Expr) -> Any:
+    """A zero point keeps what is negative, so relu is no clip of the bytes."""
+    bias = constant(np.linspace(-2, 2, 16).reshape(1, 16, 1, 1), "float32")
+    x = rounded(x, 0.03, 120)
+    y = rounded(op.nn.conv2d(x, weights(16, 16, 1, 1, scales=steps(16))), 0.1037, 130)
+    z = op.add(op.nn.conv2d(y, weights(16, 16, 3, 3, scales=steps(16), seed=5), padding=1), bias)
+    return quantize(op.nn.relu(op.add(rounded(op.nn.relu(z), 0.6931, 50), y)), 0.5772, 60)
+
+
 @case("pools_and_views_between", (IMAGE, "float32"), products=2)
 def _(x: relax.Expr) -> Any:
     y = rounded(op.nn.conv2d(rounded(x, 0.03, 120), weights(32, 16, 3, 3), padding=1), 0.4, 90)
@@ -331,6 +341,25 @@ def test_bytes_are_joined_and_pooled(name: str) -> None:
     steps_between = [step for step in all_offloaded().plan(symbol) if step.startswith(("concat", "pooling"))]
     assert len(steps_between) == 1 + ("pooled" in name)
     assert all(" u8:" in step for step in steps_between), steps_between
+
+
+@needs_onednn
+@pytest.mark.parametrize(
+    ("name", "chain"),
+    [
+        ("residual_block", " +eltwise +eltwise +eltwise +sum"),
+        ("concat_of_other_scales", " +eltwise +eltwise"),
+        # A bias of floats may be NaN, so the clip is turned around; zero points keep both relus.
+        ("residual_of_positive_parts", " +eltwise" * 6 + " +binary +eltwise"),
+    ],
+)
+def test_chains_round_and_clip_alone(name: str, chain: str) -> None:
+    """Scales in front of the chain and behind it take all factors; the type of the result clips it."""
+    (each,) = (each for each in CASES if each.name == name)
+    all_offloaded().call(name, *each.arrays())
+    (symbol,) = all_offloaded().symbols_of(name)
+    steps = [step for step in all_offloaded().plan(symbol) if step.startswith("convolution")]
+    assert max((step.partition(" int8")[2] for step in steps), key=len) == chain
 
 
 # --- quantization by itself is exact

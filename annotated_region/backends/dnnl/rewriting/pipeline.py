@@ -12,7 +12,7 @@
 | `LowerDequantization`, `MakeInt8Products` | `Fuse` must see int8 products |
 | `QuantizeParts`, `RoundInChains` | chains of int8 products must not be cut by concatenations and roundings |
 | `Fuse` | |
-| `ReadInt8Residuals`, `StoreInt8Results` | need the fused chains |
+| `ReadInt8Residuals`, `StoreInt8Results`, `ShortenChains` | need the fused chains |
 | `JoinProducts` | needs to know which products have no post-op but a bias |
 """
 
@@ -26,6 +26,7 @@ from annotated_region.backends.dnnl.rewriting.attention_parts import ReadKeysInP
 from annotated_region.backends.dnnl.rewriting.dynamic_products import MakeDynamicProducts
 from annotated_region.backends.dnnl.rewriting.fusion import Fuse
 from annotated_region.backends.dnnl.rewriting.gates import RecognizeGates
+from annotated_region.backends.dnnl.rewriting.int8_chains import ShortenChains
 from annotated_region.backends.dnnl.rewriting.int8_products import LowerDequantization, MakeInt8Products
 from annotated_region.backends.dnnl.rewriting.int8_results import (
     QuantizeParts,
@@ -62,7 +63,7 @@ INT8: tuple[type[Rewrite], ...] = (
     QuantizeParts,
     RoundInChains,
 )
-FUSION: tuple[type[Rewrite], ...] = (Fuse, ReadInt8Residuals, StoreInt8Results)
+FUSION: tuple[type[Rewrite], ...] = (Fuse, ReadInt8Residuals, StoreInt8Results, ShortenChains)
 JOINS: tuple[type[Rewrite], ...] = (JoinProducts,)
 
 
