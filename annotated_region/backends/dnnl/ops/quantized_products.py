@@ -96,7 +96,16 @@ def _patterns() -> Iterator[DFPattern]:
     floats = [form(each) for form in (_dequantized, _shifted) for each in words]
     for whole in (*floats, *map(_reshaped, floats)):
         for rows in (whole, _first_of_rows(whole, 3), _first_of_rows(whole, 4)):
-            yield is_op("relax.matmul")(wildcard(), is_op("relax.permute_dims")(rows()))
+            yield is_op("relax.matmul")(_floats(), is_op("relax.permute_dims")(rows()))
+
+
+def _floats() -> DFPattern:
+    """What is not dequantized: products of bytes are the graph's, which multiplies them as such."""
+    return wildcard() & ~_from_bytes() & ~is_op("relax.reshape")(_from_bytes(), wildcard())
+
+
+def _from_bytes() -> DFPattern:
+    return is_op("relax.dequantize")(wildcard(), wildcard(), wildcard())
 
 
 def _dequantized(words: Form) -> Form:
