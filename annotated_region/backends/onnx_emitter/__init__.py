@@ -3,6 +3,7 @@
 from annotated_region.backends.onnx_emitter import conversions
 from annotated_region.backends.onnx_emitter.dialect import Dialect
 from annotated_region.backends.onnx_emitter.emission import Emission, emit_alone, extents_of, trial
+from annotated_region.backends.onnx_emitter.integer_pattern import register_integer_convolutions
 from annotated_region.backends.onnx_emitter.model import EmittedModel, emit, emit_all, missing_onnx
 from annotated_region.backends.onnx_emitter.registry import converted_ops, converter
 from annotated_region.backends.onnx_emitter.shape_pattern import register_shape_pattern
@@ -21,6 +22,7 @@ __all__ = [
     "emit_alone",
     "extents_of",
     "missing_onnx",
+    "register_integer_convolutions",
     "register_shape_pattern",
     "require",
     "trial",

@@ -173,6 +173,8 @@ class Graph:
             return "bool"
         if kind in COUNTING:
             return "int64"
+        if kind == "ConvInteger":
+            return "int32"
         if kind == "Cast":
             return str(attrs["to"])
         if kind == "ConstantOfShape":

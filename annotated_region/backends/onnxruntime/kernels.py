@@ -58,6 +58,7 @@ KERNELS: Mapping[str, frozenset[str]] = {
     "Pad": _NUMBERS | _BYTES | _BOOL,
     "ArgMax": _NUMBERS | _BYTES,
     "ArgMin": _NUMBERS | _BYTES,
+    "ConvInteger": frozenset(("uint8",)),
     "DequantizeLinear": _BYTES | {"int32"},
     "Equal": _NUMBERS | _BOOL,
     "MaxPool": _FLOATS | _BYTES,

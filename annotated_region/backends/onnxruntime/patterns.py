@@ -1,8 +1,12 @@
-"""Patterns of composites that ONNX Runtime fuses on CPUs, and of ops that are claimed only in pairs."""
+"""Patterns of composites that ONNX Runtime fuses on CPUs, and of ops that are claimed only together."""
 
 from __future__ import annotations
 
-from annotated_region.backends.onnx_emitter import register_shape_pattern, trial
+from annotated_region.backends.onnx_emitter import (
+    register_integer_convolutions,
+    register_shape_pattern,
+    trial,
+)
 from annotated_region.backends.onnx_emitter.fused_patterns import register_fused_patterns
 from annotated_region.backends.onnxruntime.rules import DIALECT, TARGET
 
@@ -13,3 +17,4 @@ def register_patterns() -> None:
     """Register all patterns."""
     register_fused_patterns(TARGET, lambda view: trial(view, DIALECT))
     register_shape_pattern(DIALECT)
+    register_integer_convolutions(DIALECT)

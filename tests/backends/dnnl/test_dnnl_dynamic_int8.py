@@ -17,23 +17,14 @@ from kits.backends.dnnl.dnnl_harness import (
     ops_on_host,
 )
 from kits.family_models import family_model, inputs_of
-from kits.onnx_nodes import Node, by_onnx_runtime, model_of_nodes
+from kits.integer_convolutions import integer_convolutions
+from kits.onnx_nodes import by_onnx_runtime
 from kits.quantized_models import dynamically_quantized_model
 from tvm import relax
 
 import annotated_region as ar
 from annotated_region.backends.dnnl.rewriting.rewriter import verification
 from annotated_region.testing.dnnl_verifier import verify
-
-STRIDED: dict[str, object] = {"strides": [2, 1], "dilations": [1, 2], "pads": [2, 1, 0, 3]}
-CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, object]]] = {
-    "plain": ((3, 7, 9), (5, 3, 3, 2), STRIDED),
-    "groups": ((4, 7, 9), (6, 2, 3, 3), {**STRIDED, "group": 2}),
-    "depthwise": ((4, 6, 5), (4, 1, 3, 3), {"pads": [1, 1, 1, 1], "group": 4}),
-    "line": ((3, 11), (2, 3, 4), {"strides": [3], "pads": [5, 0]}),
-    "volume": ((2, 4, 5, 6), (3, 2, 2, 3, 2), {"strides": [1, 2, 1], "pads": [0, 1, 1, 1, 0, 2]}),
-}
-"""The extents of an image and of a kernel, and the attributes of ``ConvInteger``."""
 
 NETWORKS = [("bert", "int8"), ("bert", "uint8"), ("llama", "int8")]
 
@@ -84,33 +75,15 @@ def test_products_of_bytes_are_those_of_onednn(name: str, count: int) -> None:
     assert not [step for step in products if "whole" in step or " ref" in step]
 
 
-def convolved(middle: int, scaled: bool) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """Integer convolutions of kernels with this zero point, as integers or times the scale of their image."""
-    rng = np.random.default_rng(0)
-    nodes: list[onnx.NodeProto] = []
-    images, constants = {}, {"wz": np.array(middle, "uint8")}
-    for name, (image, kernel, attributes) in CONVOLUTIONS.items():
-        images[name] = rng.standard_normal((2, *image)).astype("float32")
-        constants[f"w_{name}"] = rng.integers(0, 256, kernel).astype("uint8")
-        parts = " ".join(f"{part}_{name}" for part in ("q", "s", "z"))
-        sums = f"c_{name}"
-        nodes.append(Node("DynamicQuantizeLinear", name, parts))
-        nodes.append(Node("ConvInteger", f"q_{name} w_{name} z_{name} wz", sums, **attributes))
-        nodes.append(Node("Cast", sums, f"f_{name}", to=onnx.TensorProto.FLOAT))
-        nodes.append(Node("Mul", f"f_{name} s_{name}", f"y_{name}"))
-    results = " ".join(f"{'y' if scaled else 'c'}_{name}" for name in CONVOLUTIONS)
-    return model_of_nodes(nodes, images, constants, results), images
-
-
 @needs_onednn
 @pytest.mark.parametrize(("middle", "scaled"), [(128, True), (100, True), (128, False)])
 def test_integer_convolutions_are_those_of_onnx_runtime(middle: int, scaled: bool) -> None:
     """Kernels that fit int8 are oneDNN's; others, and sums that are read as integers, our own."""
-    model, images = convolved(middle, scaled)
+    model, images = integer_convolutions(middle, scaled)
     machine = offload(ar.passes.PrepareForInference()(ar.from_onnx(model)))
     (symbol,) = machine.symbols_of("main")
     found = machine.call("main", *images.values())
     for answer, expected in zip(found, by_onnx_runtime(model, images), strict=True):
         np.testing.assert_allclose(answer, expected, rtol=1e-6)
     own = [step for step in machine.plan(symbol) if step.startswith("whole convolution")]
-    assert len(own) == (0 if scaled and middle == 128 else len(CONVOLUTIONS))
+    assert len(own) == (0 if scaled and middle == 128 else len(images))

@@ -9,6 +9,8 @@ import pytest
 from kits.backends import engine_kit
 from kits.backends.engine_kit import call
 from kits.backends.relax_kit import module, op_views, var
+from kits.integer_convolutions import integer_convolutions
+from kits.onnx_nodes import by_onnx_runtime
 from tvm import relax, tirx
 from tvm.relax import op
 
@@ -75,3 +77,47 @@ def test_a_relu_in_front_of_a_quantization_with_a_negative_scale_counts():
         return op.quantize(op.nn.relu(x), scale, zero, axis=0)
 
     np.testing.assert_array_equal(call(built(module([x], make)), data)[0], np.full(4, -128, "int8"))
+
+
+@pytest.mark.parametrize(("middle", "scaled"), [(128, True), (100, False)])
+def test_convolutions_of_bytes_are_those_of_the_model(middle, scaled):
+    model, images = integer_convolutions(middle, scaled)
+    mod = ar.passes.PrepareForInference()(ar.from_onnx(model))
+    assert claimed(mod)
+    found = call(built(mod), *images.values())
+    for answer, wanted in zip(found, by_onnx_runtime(model, images), strict=True):
+        np.testing.assert_array_equal(answer, wanted, strict=True)
+
+
+def shifted_convolution(dtype, kernel, zero_shape=()):
+    """Of bytes minus a zero point."""
+    x, zero = var("x", (1, 1, 3, 3), dtype), var("zero", zero_shape, dtype)
+
+    def make(builder):
+        wide = [builder.emit(op.astype(each, "int32")) for each in (x, zero)]
+        data = builder.emit(op.subtract(*wide))
+        return op.nn.conv2d(data, relax.const(np.array(kernel, "int32").reshape(1, 1, 1, -1)))
+
+    return module([x, zero], make)
+
+
+@pytest.mark.parametrize("kernel", [[-255, 0], [3, 255], [-100, 155], [2, 7]])
+def test_kernels_of_256_numbers_in_a_row_are_bytes(kernel):
+    mod = shifted_convolution("uint8", kernel)
+    assert claimed(mod)
+    data = np.arange(9, dtype="uint8").reshape(1, 1, 3, 3) * 29
+    (found,) = call(built(mod), data, np.array(200, "uint8"))
+    wide = data.astype("int32") - 200
+    np.testing.assert_array_equal(found, wide[..., :-1] * kernel[0] + wide[..., 1:] * kernel[1])
+
+
+@pytest.mark.parametrize(
+    "mod",
+    [
+        shifted_convolution("int8", [1, 2]),
+        shifted_convolution("uint8", [-1, 255]),
+        shifted_convolution("uint8", [1, 2], (3, 3)),
+    ],
+)
+def test_convolutions_that_are_not_of_bytes_stay_on_the_host(mod):
+    assert not claimed(mod)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from annotated_region.backends.onnx_emitter.conversions.integer_convolution import operands_in_bytes
 from annotated_region.backends.onnx_emitter.conversions.layouts import SPATIAL, relayout
 from annotated_region.backends.onnx_emitter.emission import Emission
 from annotated_region.backends.onnx_emitter.registry import converter
@@ -28,10 +29,12 @@ def _converted(emission: Emission, op: OpView, kind: str, channels: str, more: d
     require(emission.dtype(data) == str(op.out_tensor.dtype), f"the result has type {op.out_tensor.dtype}")
     data = relayout(emission, data, attrs["data_layout"], "NC" + spatial)
     kernel = relayout(emission, kernel, attrs["kernel_layout"], channels + spatial)
+    operands: tuple[str, ...] = (data, kernel)
+    if kind == "Conv" and emission.dtype(data) == "int32":
+        kind, operands = "ConvInteger", operands_in_bytes(emission, data, kernel)
     result = emission.node(
         kind,
-        data,
-        kernel,
+        *operands,
         strides=list(attrs["strides"]),
         pads=list(attrs["padding"]),
         dilations=list(attrs["dilation"]),
