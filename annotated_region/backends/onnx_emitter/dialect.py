@@ -47,6 +47,8 @@ class Dialect:
         The maximum number of elements of a tensor with a static shape.
     allows_empty
         Whether a tensor may have an extent of zero.
+    reads_empty_rows
+        ONNX operators that read a number of each row, also where the rows have none.
     """
 
     target: str
@@ -61,6 +63,7 @@ class Dialect:
     max_rank: int = 32
     max_elements: int | None = None
     allows_empty: bool = False
+    reads_empty_rows: frozenset[str] = frozenset()
 
     def require_dtype(self, dtype: str) -> None:
         """Decline a tensor of an unsupported data type."""

@@ -19,6 +19,7 @@ DIALECT = Dialect(
     restrictions=RESTRICTIONS,
     wider=WIDER,
     wide_truth=WIDE_TRUTH,
+    reads_empty_rows=frozenset(("InstanceNormalization",)),
 )
 """The ONNX dialect that ONNX Runtime 1.17 and later support on CPUs."""
 

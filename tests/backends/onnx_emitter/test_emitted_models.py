@@ -159,6 +159,32 @@ def test_a_sum_that_is_no_product_of_matrices_is_declined_along_a_symbolic_axis(
         emit(function([x, y], lambda _: op.einsum([x, y], "bii,i->b")), DIALECT)
 
 
+@pytest.mark.parametrize("symbolic", [(3,), (2, 3), (0, 2)])
+@pytest.mark.parametrize("groups", [None, 2])
+def test_rows_without_numbers_are_normalized_as_no_rows(groups, symbolic):
+    """ONNX Runtime's InstanceNormalization reads a number of each row: a computed one may have no memory."""
+    symbols = [tirx.Var(f"n{axis}", "int64") for axis in range(4)]
+    x = var("x", [symbols[axis] if axis in symbolic else (2, 4, 3, 5)[axis] for axis in range(4)])
+    scale, shift = array(4), array(4, seed=4)
+
+    def make(builder):
+        given = builder.emit(op.tanh(x)), relax.const(scale), relax.const(shift)
+        if groups is None:
+            return op.nn.instance_norm(*given, channel_axis=1, axes=[2, 3])
+        return op.nn.group_norm(*given, num_groups=groups, channel_axis=1, axes=[2, 3])
+
+    model = emit(function([x], make), DIALECT)
+    for extent in (0, 3):
+        data = array(*(extent if axis in symbolic else (2, 4, 3, 5)[axis] for axis in range(4)))
+        rows = np.tanh(data).reshape(len(data), groups or 4, 4 // (groups or 4), *data.shape[2:])
+        expected = data  # empty
+        if extent:
+            mean, variance = (each((2, 3, 4), keepdims=True) for each in (rows.mean, rows.var))
+            normal = ((rows - mean) / np.sqrt(variance + 1e-5)).reshape(data.shape)
+            expected = normal * scale[:, None, None] + shift[:, None, None]
+        np.testing.assert_allclose(run(model, data)[0], expected, rtol=1e-4, atol=1e-5)
+
+
 def test_a_quotient_that_a_tensor_has_as_its_extent_is_read_from_its_shape():
     """OpenVINO divides integers in float32."""
     n, s = tirx.Var("n", "int64"), tirx.Var("s", "int64")

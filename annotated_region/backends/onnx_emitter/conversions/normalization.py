@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from tvm import tirx
 
 from annotated_region.backends.onnx_emitter.conversions.reduction import reduced
 from annotated_region.backends.onnx_emitter.conversions.shape import reshaped
-from annotated_region.backends.onnx_emitter.emission import Emission, extents_of
+from annotated_region.backends.onnx_emitter.emission import Dim, Emission, extents_of
 from annotated_region.backends.onnx_emitter.registry import converter
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import require
@@ -83,7 +84,10 @@ def _instance_norm(emission: Emission, op: OpView) -> str:
     data = emission.operand(op.args[0])
     scale, shift = _affine(emission, op)
     _require_spatial(op)
-    return emission.node("InstanceNormalization", data, scale, shift, epsilon=float(op.attrs["epsilon"]))
+    extents = extents_of(op.arg_types[0])
+    rows = _rows(emission, data, extents, extents)
+    normal = emission.node("InstanceNormalization", rows, scale, shift, epsilon=float(op.attrs["epsilon"]))
+    return normal if rows == data else emission.reshape_to(normal, extents)
 
 
 @converter("relax.nn.group_norm")
@@ -97,12 +101,29 @@ def _group_norm(emission: Emission, op: OpView) -> str:
     zeros = emission.cast(emission.graph.constant(np.zeros(groups, "float32")), dtype)
     batch, channels, *spatial = extents
     inner = math.prod([channels // groups, *spatial])
-    grouped = reshaped(emission, data, extents, [batch, groups, inner])
+    grouped = _rows(emission, data, extents, [batch, groups, inner])
     normal = emission.node("InstanceNormalization", grouped, ones, zeros, epsilon=float(op.attrs["epsilon"]))
     whole = emission.reshape_to(normal, extents)
     behind = [-1, *[1] * (len(extents) - 2)]
     scaled = emission.node("Mul", whole, _column(emission, scale, behind))
     return emission.node("Add", scaled, _column(emission, shift, behind))
+
+
+def _rows(emission: Emission, data: str, before: Sequence[Dim], after: Sequence[Dim]) -> str:
+    """The data in the shape in which the numbers behind the channels are normalized.
+
+    Where there are none and the engine would read some, it becomes as empty a tensor of no images with a
+    number for each channel: ``[n, c, 0]`` becomes ``[0, c, 1]``.
+    """
+    batch, channels, *spatial = after
+    numbers = math.prod(spatial)
+    safe = "InstanceNormalization" not in emission.graph.dialect.reads_empty_rows
+    if safe or isinstance(numbers, int):
+        return data if before is after else reshaped(emission, data, before, after)
+    one = tirx.IntImm("int64", 1)
+    images = batch * tirx.Min(numbers, one)
+    filled = [each if isinstance(each, int) else tirx.Max(each, one) for each in spatial]
+    return emission.reshape_to(data, [images, channels, *filled])
 
 
 def _column(emission: Emission, value: str, shape: Sequence[int]) -> str:
