@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from annotated_region.placement.frontier import FrontierResult, SearchLimits, replayed, work_of_label
+from annotated_region.placement.problem import Placement
 from annotated_region.placement.shapes import Choice, PlacementShape
 from annotated_region.placement.spine import Spine
 from annotated_region.placement.transitions import Move, Transitions
 from annotated_region.placement.usage import StepUsage, Usage, UsageRules
 from annotated_region.placement.uses import Uses
 
-__all__ = ["LimitedSearch", "Penalties"]
+__all__ = ["LimitedExplored", "LimitedLabel", "LimitedSearch", "Penalties"]
 
 RIVALS = 24
 """The number of cheaper labels of its kind that each label is compared with: the most expensive ones, which
@@ -76,6 +77,26 @@ LimitedLayer = dict[PlacementShape, dict[int, list[LimitedLabel]]]
 """For each shape and each set of paid destinations, the labels that do not dominate each other."""
 
 
+@dataclass(frozen=True, slots=True)
+class LimitedExplored:
+    """The result of exploring all steps.
+
+    Attributes
+    ----------
+    labels
+        The labels after the last step; none if the search stopped before it.
+    dropped
+        A lower bound on the cost of the placements of dropped labels, without penalties; infinite if none was
+        dropped.
+    work
+        The work done.
+    """
+
+    labels: list[LimitedLabel]
+    dropped: float
+    work: int
+
+
 class LimitedSearch:
     """The dynamic program for one problem with limits, one order and one potential.
 
@@ -99,6 +120,16 @@ class LimitedSearch:
 
     def run(self, limits: SearchLimits) -> FrontierResult:
         """Search for a placement within the limits whose cost without penalties is below ``limits.upper``."""
+        explored = self.explore(limits)
+        best = min(explored.labels, key=lambda label: label.cost, default=None)
+        if best is not None and best.cost >= limits.upper:
+            best = None
+        bound = min(explored.dropped, limits.upper if best is None else best.cost)
+        placement = None if best is None else self.placement(best)
+        return FrontierResult(placement, bound, explored.work, explored.dropped == math.inf)
+
+    def explore(self, limits: SearchLimits) -> LimitedExplored:
+        """The labels of whole placements, pruned at ``limits.upper``."""
         transitions = self.transitions
         start = LimitedLabel(transitions.potential.base, 0.0, None, None, self._rules.start())
         layer: LimitedLayer = {transitions.shapes.empty: {0: [start]}}
@@ -114,13 +145,12 @@ class LimitedSearch:
                 dropped = min(dropped, least - self._penalties.most)
             if not layer:
                 break
-        finals = [label for kinds in layer.values() for labels in kinds.values() for label in labels]
-        best = min(finals, key=lambda label: label.cost, default=None)
-        if best is not None and best.cost >= limits.upper:
-            best = None
-        bound = min(dropped, limits.upper if best is None else best.cost)
-        placement = None if best is None else replayed(transitions, _choices(best))
-        return FrontierResult(placement, bound, work, dropped == math.inf)
+        labels = [label for kinds in layer.values() for labels in kinds.values() for label in labels]
+        return LimitedExplored(labels, dropped, work)
+
+    def placement(self, label: LimitedLabel) -> Placement:
+        """The placement of a label of the last step."""
+        return replayed(self.transitions, _choices(label))
 
     def _carried(self, index: int, layer: LimitedLayer, upper: float) -> tuple[LimitedLayer, int]:
         """The labels of the next layer, and the number of labels created."""

@@ -11,20 +11,24 @@
 6. The problem without limits at several such prices (`annotated_region.placement.tangents`): bounds, and
    mixtures of what was found (`annotated_region.placement.mixtures`). The best units without launches at
    prices near these, cut to the limits (`annotated_region.placement.free_launches`).
-7. Dynamic programming with labels that carry their resource use, in runs of increasing width
+7. If one op decides whether a budget is exceeded, the problem with it at the target, and without
+   (`annotated_region.placement.splitting`). If the network is a row of segments, Pareto fronts of
+   segments (`annotated_region.placement.budgeted_row`).
+8. Dynamic programming with labels that carry their resource use, in runs of increasing width
    (`annotated_region.placement.limited_search`).
-8. What is left of a budget is filled with windows of the solution of the problem without limits.
+9. What is left of a budget is filled with windows of the solution of the problem without limits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
 from annotated_region.errors import PinError
-from annotated_region.ids import UnitId, numbered
+from annotated_region.ids import Place, UnitId, numbered
+from annotated_region.placement.budgeted_row import row_within_budget, solve_budgeted_row
 from annotated_region.placement.elimination import narrow_order, steps_of
 from annotated_region.placement.free_launches import offer_free_of_launches
 from annotated_region.placement.frontier import FrontierSearch, SearchLimits, is_too_wide, most_work
@@ -39,8 +43,9 @@ from annotated_region.placement.prices import Potential
 from annotated_region.placement.problem import Placement, PlacementProblem
 from annotated_region.placement.row_prices import solve_limited_row
 from annotated_region.placement.segment_solver import SmallSolver
+from annotated_region.placement.splitting import split_by_ops
 from annotated_region.placement.starts import starting_placements
-from annotated_region.placement.tangents import prices_by_tangents
+from annotated_region.placement.tangents import PriceSearch
 from annotated_region.placement.transitions import Transitions
 from annotated_region.placement.uses import Uses
 from annotated_region.placement.windows import offer_windows
@@ -56,8 +61,12 @@ RELAXED_WIDTH = 256
 SHARE = 4
 """The problem without limits gets one `SHARE`-th of the budget."""
 
+ROWS = 3
+"""The row of segments within the budget gets `ROWS` such shares of what is left then."""
+
 TANGENTS = 3
-"""The problem without limits at prices for memory gets `TANGENTS` such shares of what is left."""
+"""The problem without limits at prices for memory gets `TANGENTS` such shares of what is left: one for the
+search for prices, the rest for one thorough search at the prices found."""
 
 PRICE_LEVELS = (0.9, 1.0, 1.1, 1.3)
 """The multiples of the memory prices at which units are chosen without launches. At the best prices, the
@@ -162,7 +171,7 @@ def _search(best: Incumbent, uses: Uses, budget: int, solver: SmallSolver | None
         return
     is_large = best.problem.nodes * PASS > budget
     if solver is not None and best.work < budget:
-        priced = _tangents(best, uses, priced, TANGENTS * (budget - best.work) // SHARE, solver)
+        priced = _priced_searches(best, uses, priced, budget, _unlimited(solver))
         potential = Potential(priced.problem, priced.prices, best.step)
         if best.proven:
             return
@@ -185,19 +194,41 @@ def _search(best: Incumbent, uses: Uses, budget: int, solver: SmallSolver | None
         width *= WIDER
 
 
-def _tangents(
-    best: Incumbent, uses: Uses, priced: PricedMemory, ration: int, solver: SmallSolver
+def _priced_searches(
+    best: Incumbent, uses: Uses, priced: PricedMemory, budget: int, solver: SmallSolver
 ) -> PricedMemory:
-    """Search without limits at several prices for memory; returns the problem at the best ones."""
+    """Search without limits at several prices for memory; returns the problem at the best ones.
 
-    def unlimited(problem: PlacementProblem, ration: int) -> Solution:
-        return solver(without_limits(problem), ration)
-
+    Single ops that keep the prices from closing the gap split the problem. A row of segments is solved within
+    the budget.
+    """
     offer = partial(_offer, best, uses)
-    per_byte = prices_by_tangents(best, uses, priced.per_byte, ration, unlimited, offer)
-    if per_byte == priced.per_byte:
+    ration = TANGENTS * (budget - best.work) // SHARE
+    search = PriceSearch(best, uses, dict(priced.per_byte), solver, offer)
+    search.adjust_all(ration // TANGENTS)
+    if not best.proven:
+        split_by_ops(best, uses, search, (budget - best.work) // SHARE, solver, offer)
+    if not best.proven:
+        _solve_budgeted_row(best, uses, search.dearest, budget - best.work, solver)
+    search.settle(min(ration - ration // TANGENTS, budget - best.work))
+    if search.dearest == priced.per_byte:
         return priced
-    return MemoryMarket(best.problem, uses, best.step).settled(priced.prices, per_byte)
+    return MemoryMarket(best.problem, uses, best.step).settled(priced.prices, search.dearest)
+
+
+def _solve_budgeted_row(
+    best: Incumbent, uses: Uses, per_byte: Mapping[Place, float], left: int, solver: SmallSolver
+) -> None:
+    """Solve a row of segments within the budget, if the network is one."""
+    row = row_within_budget(best.problem, uses, per_byte, left // SHARE)
+    if row is not None:
+        ration = ROWS * left // SHARE
+        solve_budgeted_row(best, row, per_byte, ration, solver, partial(_offer, best, uses))
+
+
+def _unlimited(solver: SmallSolver) -> SmallSolver:
+    """The solver for problems without their limits."""
+    return lambda problem, ration: solver(without_limits(problem), ration)
 
 
 def _free_of_launches(best: Incumbent, uses: Uses, penalties: Penalties, ration: int) -> None:

@@ -24,81 +24,85 @@ from annotated_region.placement.problem import Placement
 from annotated_region.placement.segment_solver import SmallSolver
 from annotated_region.placement.uses import Uses
 
-__all__ = ["prices_by_tangents"]
+__all__ = ["Beside", "PriceSearch"]
 
 TRIES = 5
 """The maximum number of prices tried for each budget."""
-
-THOROUGH = 3
-"""The searches for prices get one `THOROUGH`-th of the budget together."""
 
 NEAR = 1.25
 """The factor between the first two prices, squared with each next one, until one placement exceeds the budget
 and another one keeps it."""
 
 
-def prices_by_tangents(
-    best: Incumbent,
-    uses: Uses,
-    per_byte: Mapping[Place, float],
-    budget: int,
-    solver: SmallSolver,
-    offer: Callable[[Placement], None],
-) -> Mapping[Place, float]:
-    """Search at several prices for memory, near the given ones; returns those of the best bound.
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """The two placements next to the best price of a target's memory.
 
-    Parameters
+    Attributes
+    ----------
+    place
+        The target.
+    dear, fit
+        The placement that exceeds its budget, and the one that keeps it.
+    """
+
+    place: Place
+    dear: Placement
+    fit: Placement
+
+
+@dataclass(slots=True)
+class PriceSearch:
+    """The search for the prices of memory.
+
+    Attributes
     ----------
     best
         The incumbent, which receives the bounds and the work.
     uses
         The resource use of units.
     per_byte
-        For each target with a budget, the price of a byte; prices of zero are kept.
-    budget
-        The work of all searches: a third for the search for prices, the rest for one thorough search at the
-        prices found.
+        For each target with a budget, the current price of a byte; prices of zero are kept.
     solver
         Solves the problem without limits.
     offer
         Receives placements, which may violate limits.
-    """
-    scarce = [place for place, price in per_byte.items() if price > 0]
-    if not scarce:
-        return per_byte
-    market = MemoryMarket(best.problem, uses, best.step)
-    tangents = _Tangents(best, uses, market, dict(per_byte), solver, offer)
-    for place in scarce:
-        tangents.adjust(place, budget // (THOROUGH * TRIES * len(scarce)))
-    if not best.proven and not tangents.is_exact:
-        tangents.search(budget - budget // THOROUGH)
-    return tangents.dearest
-
-
-@dataclass(slots=True)
-class _Tangents:
-    """The search for the prices.
-
-    Attributes
-    ----------
     is_exact
         Whether the last search proved its placement the best at the current prices.
+    all_exact
+        Whether every search did.
     highest, dearest
         The best bound of a search, and its prices.
+    beside
+        The placements next to the price adjusted last.
     """
 
     best: Incumbent
     uses: Uses
-    market: MemoryMarket
     per_byte: dict[Place, float]
     solver: SmallSolver
     offer: Callable[[Placement], None]
     is_exact: bool = False
+    all_exact: bool = True
     highest: float = -math.inf
     dearest: Mapping[Place, float] = field(init=False)
+    beside: Beside | None = None
+    market: MemoryMarket = field(init=False)
 
     def __post_init__(self) -> None:
         self.dearest = dict(self.per_byte)
+        self.market = MemoryMarket(self.best.problem, self.uses, self.best.step)
+
+    def adjust_all(self, budget: int) -> None:
+        """Find the best prices, near the current ones."""
+        scarce = [place for place, price in self.per_byte.items() if price > 0]
+        for place in scarce:
+            self.adjust(place, budget // (TRIES * len(scarce)))
+
+    def settle(self, budget: int) -> None:
+        """Search once more at the current prices if no search there was exact."""
+        if budget > 0 and not self.best.proven and not self.is_exact and any(self.per_byte.values()):
+            self.search(budget)
 
     def adjust(self, place: Place, ration: int) -> None:
         """Find the best price of one target, with the other prices fixed; mix the placements next to it."""
@@ -120,6 +124,7 @@ class _Tangents:
                 self.per_byte[place] = dear.crossing(fit)
             self.is_exact = False
         if dear is not None and fit is not None:
+            self.beside = Beside(place, dear.answer, fit.answer)
             problem = self.best.problem
             offer_mixtures(problem, self.uses, place, dear.answer, fit.answer, self.offer)
             offer_mixtures(problem, self.uses, place, fit.answer, dear.answer, self.offer)
@@ -138,6 +143,7 @@ class _Tangents:
             self.best.raise_bound(self.highest, found.proof)
         self.offer(found.placement)
         self.is_exact = found.gap == 0
+        self.all_exact &= self.is_exact
         return found
 
     def line(self, place: Place, found: Solution) -> PriceLine[Placement]:

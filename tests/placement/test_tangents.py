@@ -21,7 +21,7 @@ from annotated_region.placement.incumbent import Incumbent
 from annotated_region.placement.limited_solver import without_limits
 from annotated_region.placement.mixtures import fill_budgets, offer_mixtures
 from annotated_region.placement.starts import unit_cover
-from annotated_region.placement.tangents import prices_by_tangents
+from annotated_region.placement.tangents import PriceSearch
 from annotated_region.placement.waves import wave_placement
 
 FAST, SLOW = 0, 1
@@ -117,8 +117,10 @@ def test_tangents_reach_the_best_bound_and_the_optimum_of_a_chain(start: float) 
         if uses.keeps(placement):
             best.offer(placement)
 
-    prices = prices_by_tangents(best, uses, {Place(FAST): start}, 20_000, unlimited, offer)
+    search = PriceSearch(best, uses, {Place(FAST): start}, unlimited, offer)
+    search.adjust_all(7_000)
+    search.settle(13_000)
     highest = max(dual(problem, price) for price in (0.25, 0.5, 0.75, 1.0, 1.25, 1.5))
     assert best.bound >= highest * (1 - 1e-6)
-    assert dual(problem, prices[Place(FAST)]) == pytest.approx(best.bound, rel=1e-6)
+    assert dual(problem, search.dearest[Place(FAST)]) == pytest.approx(best.bound, rel=1e-6)
     assert best.cost == placement_oracle.brute_force(problem)
