@@ -173,6 +173,14 @@ def test_tiles(counts):
     assert compared(model, {"x": data}) == [0]
 
 
+@pytest.mark.parametrize("counts", [(2, 1, -1), (2**31, 1, 1), (2, 1)])
+def test_repetitions_that_are_declined(counts):
+    data = np.ones((2, 3, 2), "float32")
+    model = model_of_nodes([Node("Tile", "x n")], {"x": data}, {"n": np.array(counts, "int64")})
+    with pytest.raises(ModelError, match=r"has the repetitions \[.*\] for an input of rank 3"):
+        ar.from_onnx(model)
+
+
 def symbolic(nodes, constants, rank):
     extents = ["batch", *range(3, 2 + rank)]
     info = helper.make_tensor_value_info("x", TensorProto.FLOAT, extents)
