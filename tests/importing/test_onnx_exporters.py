@@ -135,6 +135,18 @@ def test_quotients_of_extents_are_rounded_towards_zero() -> None:
     run(HALVED, ["dnnl"], (numbers(6, 3),), (numbers(2, 3),))
 
 
+PAIRED = """(float[n, 3] x) => (float[a, b] y)
+    <int64 first = {0}, int64 two = {2}, int64[1] at = {0}, int64[1] rest = {-1}> {
+    s = Shape(x) e = Gather(s, first) h = Div(e, two)
+    u = Unsqueeze(h, at) r = Relu(x) k = Concat<axis = 0>(u, rest) y = Reshape(r, k)
+}"""
+
+
+def test_quotients_of_plain_extents_are_floor_divisions() -> None:
+    assert "n // 2" in module_of(PAIRED).script()
+    run(PAIRED, ["dnnl"], (numbers(6, 3),), (numbers(2, 3),))
+
+
 POSITIONS = """(float[n, 3] x) => (float[a, b] y)
     <int64 first = {0}, float zero = {0.0}, float one = {1.0}, int64[1] at = {1}> {
     s = Shape(x) e = Gather(s, first) f = Cast<to = 1>(e)
