@@ -32,6 +32,7 @@ from annotated_region.backends.dnnl.parameters import (
     PackedProduct,
     Padding,
     Permutation,
+    Requantization,
     Scatter,
     Softmax,
 )
@@ -300,6 +301,18 @@ def _scales(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) 
         yield "a vector does not have an element for each channel"
 
 
+def _requantize(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    assert isinstance(node.parameters, Requantization)
+    data, *vectors = operands
+    yield from _same(graph, node, [data], result)
+    if len(vectors) != node.parameters.has_factors + node.parameters.has_terms:
+        yield "has other vectors than its parameters say"
+    if not all(same_dim(volume(vector), result[1]) for vector in vectors):
+        yield "a vector does not have an element for each channel"
+    if graph.dtype(node.inputs[0]) not in (*BYTES, DataType.FLOAT32) or graph.dtype(node.output) not in BYTES:
+        yield f"quantizes {graph.dtype(node.inputs[0])} to {graph.dtype(node.output)}"
+
+
 def _gather(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
     assert isinstance(node.parameters, Gather)
     data, *indices = operands
@@ -414,6 +427,7 @@ LAWS: Mapping[Kind, Law] = {
     Kind.PARTED_ATTENTION: _parted_attention,
     Kind.QUANTIZE: _scales,
     Kind.DEQUANTIZE: _scales,
+    Kind.REQUANTIZE: _requantize,
     Kind.CAST: _same,
     Kind.ERROR_FUNCTION: _same,
     Kind.EXPONENTIAL: _same,
@@ -430,6 +444,7 @@ LAWS: Mapping[Kind, Law] = {
 OTHERS = (
     Kind.QUANTIZE,
     Kind.DEQUANTIZE,
+    Kind.REQUANTIZE,
     Kind.CAST,
     Kind.WHOLE,
     Kind.WHOLE_MATMUL,

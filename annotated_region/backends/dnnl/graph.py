@@ -103,6 +103,7 @@ class Kind(Enum):
     PARTED_ATTENTION = "parted_attention"
     QUANTIZE = "quantize"
     DEQUANTIZE = "dequantize"
+    REQUANTIZE = "requantize"
     WHOLE = "whole"
     WHOLE_MATMUL = "whole_matmul"
     WHOLE_CONVOLUTION = "whole_convolution"

@@ -42,6 +42,7 @@ __all__ = [
     "Property",
     "Range",
     "Reduction",
+    "Requantization",
     "Resampling",
     "Scale",
     "Scatter",
@@ -255,6 +256,28 @@ class ChannelScales(Parameters):
 
     first: int
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Requantization(Parameters):
+    """Quantization with ``scale`` and ``zero`` of numbers that have a factor and a term for each channel.
+
+    Attributes
+    ----------
+    scale, zero
+        The parameters of the result.
+    source_scale, source_zero
+        Those of the operand, if it is int8; otherwise it is float32.
+    has_factors, has_terms
+        Whether the second operand is a vector of factors, and the last one a vector of terms.
+    """
+
+    scale: float
+    zero: int
+    source_scale: float
+    source_zero: int
+    has_factors: bool
+    has_terms: bool
 
 
 @dataclass(frozen=True, slots=True)

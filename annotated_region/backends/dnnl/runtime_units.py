@@ -48,6 +48,7 @@ ELEMENT_FILES = (
     "views.h",
     "concat.h",
     "quantization.h",
+    "requantization.h",
 )
 """The builders of nodes that move values, or compute with few values for each."""
 

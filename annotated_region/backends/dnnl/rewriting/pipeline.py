@@ -11,6 +11,7 @@
 | `MakeDynamicProducts`, `SinkViews` | makes products of bytes adjacent to their users |
 | `LowerDequantization`, `MakeInt8Products` | `Fuse` must see int8 products |
 | `QuantizeParts`, `RoundInChains` | chains of int8 products must not be cut by concatenations and roundings |
+| `RequantizeChannels` | `Fuse` would merge what it looks for |
 | `Fuse` | |
 | `ReadInt8Residuals`, `StoreInt8Results`, `ShortenChains` | need the fused chains |
 | `JoinProducts` | needs to know which products have no post-op but a bias |
@@ -27,6 +28,7 @@ from annotated_region.backends.dnnl.rewriting.dynamic_products import MakeDynami
 from annotated_region.backends.dnnl.rewriting.fusion import Fuse
 from annotated_region.backends.dnnl.rewriting.gates import RecognizeGates
 from annotated_region.backends.dnnl.rewriting.int8_chains import ShortenChains
+from annotated_region.backends.dnnl.rewriting.int8_channels import RequantizeChannels
 from annotated_region.backends.dnnl.rewriting.int8_products import LowerDequantization, MakeInt8Products
 from annotated_region.backends.dnnl.rewriting.int8_results import (
     QuantizeParts,
@@ -62,6 +64,7 @@ INT8: tuple[type[Rewrite], ...] = (
     MakeInt8Products,
     QuantizeParts,
     RoundInChains,
+    RequantizeChannels,
 )
 FUSION: tuple[type[Rewrite], ...] = (Fuse, ReadInt8Residuals, StoreInt8Results, ShortenChains)
 JOINS: tuple[type[Rewrite], ...] = (JoinProducts,)

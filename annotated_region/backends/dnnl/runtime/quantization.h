@@ -60,6 +60,15 @@ void dequantize_bytes(const char* from, char* to, int64_t size, float scale, int
   dequantize_run(reinterpret_cast<const T*>(from), floats(to), size, scale, zero);
 }
 
+inline ConvertRun quantizing_run(DataType type) {
+  return type == DataType::s8 ? quantize_bytes<int8_t> : quantize_bytes<uint8_t>;
+}
+
+inline ConvertRun dequantizing_run(DataType type) {
+  if (type == DataType::s32) return dequantize_bytes<int32_t>;
+  return type == DataType::u8 ? dequantize_bytes<uint8_t> : dequantize_bytes<int8_t>;
+}
+
 // inputs: data; scales and optional zero points, if they vary by channel or are computed in the region. Elements with a
 // common scale are processed in contiguous runs; with a single scale the whole tensor is one run, in any layout.
 inline void convert(Builder& builder, const NodeRow& node, DataType type, ConvertRun convert_run, const char* label) {
@@ -108,14 +117,12 @@ inline void convert(Builder& builder, const NodeRow& node, DataType type, Conver
 }
 
 inline void quantize(Builder& builder, const NodeRow& node) {
-  const bool is_signed = builder.type(node.output) == DataType::s8;
-  convert(builder, node, kFloat, is_signed ? quantize_bytes<int8_t> : quantize_bytes<uint8_t>, "quantize ");
+  convert(builder, node, kFloat, quantizing_run(builder.type(node.output)), "quantize ");
 }
 
 inline void dequantize(Builder& builder, const NodeRow& node) {
   const DataType type = builder.type(node.inputs[0]);
-  const ConvertRun from_bytes = type == DataType::u8 ? dequantize_bytes<uint8_t> : dequantize_bytes<int8_t>;
-  convert(builder, node, type, type == DataType::s32 ? dequantize_bytes<int32_t> : from_bytes, "dequantize ");
+  convert(builder, node, type, dequantizing_run(type), "dequantize ");
 }
 
 }  // namespace annotated_region_dnnl
