@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kits.backends.dnnl.dnnl_harness import needs_onednn, offload, run, tvm_alone
@@ -80,40 +79,3 @@ def test_quantization_is_exact(several: list[Conversion]) -> None:
         np.testing.assert_array_equal(numbers, each.back())
         for mine, theirs in zip((elements, numbers), run(host, f"f{index}", [each.numbers]), strict=True):
             np.testing.assert_array_equal(mine, theirs)
-
-
-@needs_onednn
-def test_product_of_the_largest_elements_does_not_saturate() -> None:
-    x = relax.Var("x", relax.TensorType((4, 512), "uint8"))
-    kernel = op.dequantize(
-        constant(np.full((512, 8), 127), "int8"), constant(1, "float32"), constant(0, "int8")
-    )
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            output = builder.emit_output(builder.normalize(op.matmul(dequantize(x, 1.0), kernel)))
-        builder.emit_func_output(output)
-    offloaded = offload(builder.finalize())
-    (result,) = offloaded.call("main", np.full((4, 512), 255, "uint8"))
-    np.testing.assert_array_equal(result, np.full((4, 8), 255 * 127 * 512, "float32"))
-
-
-@needs_onednn
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("int8", "uint8"), "input 0 is not uint8"),
-        (("float32", "uint8"), "input 0 is not uint8"),
-        (("uint8", "int8"), "output 0 is not uint8"),
-        (("uint8", "bool"), "output 0 is not uint8"),
-    ],
-)
-def test_elements_of_another_type_are_refused(arguments: tuple[str, str], message: str) -> None:
-    (symbol,) = all_offloaded().symbols_of("conv1d")
-    function = all_offloaded().linked.get_function(symbol, query_imports=True)
-    shapes = ((2, 16, 20), (2, 8, 10))
-    tensors = [
-        tvm.runtime.tensor(np.zeros(shape, dtype)) for shape, dtype in zip(shapes, arguments, strict=True)
-    ]
-    with pytest.raises(TypeError, match=message):
-        function(*tensors)
