@@ -11,6 +11,7 @@ from kits.placement.placement_problems import of_edges, uniform_table
 
 from annotated_region.ids import Place
 from annotated_region.placement import (
+    Placement,
     PlacementConstant,
     PlacementProblem,
     PlacementUnit,
@@ -57,13 +58,20 @@ def with_budget(problem: PlacementProblem, share: float) -> PlacementProblem:
     return replace(problem, limits=(TargetLimits(budget_bytes=int(share * total)), TargetLimits()))
 
 
-def row_answer(problem: PlacementProblem, price: float, budget: int = 100_000) -> Incumbent:
-    """What the search over the row alone finds."""
-    uses = Uses(problem)
+def all_slow(problem: PlacementProblem) -> Placement:
     units = unit_cover(problem, [SLOW], set())
     assert units is not None
-    start = wave_placement(problem, units)
-    assert start is not None
+    placement = wave_placement(problem, units)
+    assert placement is not None
+    return placement
+
+
+def row_answer(
+    problem: PlacementProblem, price: float, budget: int = 100_000, start: Placement | None = None
+) -> Incumbent:
+    """What the search over the row alone finds."""
+    uses = Uses(problem)
+    start = all_slow(problem) if start is None else start
     best = Incumbent(problem, [start])
 
     def unlimited(small: PlacementProblem, ration: int) -> Solution:
@@ -94,6 +102,16 @@ def test_the_placement_is_the_optimum_and_the_bound_meets_it_at_any_price(seed: 
         assert best.cost == optimum == evaluate(problem, best.placement)
         assert best.proven
         assert best.bound <= optimum * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("price", [0.05, 0.2])
+def test_a_placement_that_is_slightly_cheaper_than_a_known_one_is_found(price: float) -> None:
+    problem = with_budget(blocks(5, 12), 0.4)
+    tighter = row_answer(with_budget(problem, 0.395), price)
+    best = row_answer(problem, price, start=tighter.placement)
+    assert best.proven
+    assert best.cost == row_answer(problem, price).cost
+    assert 0.97 * tighter.cost < best.cost < tighter.cost
 
 
 @pytest.mark.parametrize("budget", [300, 900])
