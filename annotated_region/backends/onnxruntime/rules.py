@@ -20,6 +20,7 @@ DIALECT = Dialect(
     wider=WIDER,
     wide_truth=WIDE_TRUTH,
     reads_empty_rows=frozenset(("InstanceNormalization",)),
+    fails_without_pixels=frozenset(("ConvTranspose",)),
 )
 """The ONNX dialect that ONNX Runtime 1.17 and later support on CPUs."""
 

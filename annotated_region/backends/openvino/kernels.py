@@ -99,5 +99,6 @@ DIALECT = Dialect(
     wider=_WIDER,
     wide_truth=frozenset(("ArgMax", "ArgMin", "Max", "Min")),
     narrowed={"int64": "int32"},
+    fails_without_pixels=frozenset(("Conv", "ConvTranspose")),
 )
 """The ONNX dialect that OpenVINO 2026 supports on CPUs."""

@@ -21,6 +21,7 @@ from tvm.script import tirx as T
 import annotated_region as ar
 from annotated_region.backends.onnx_emitter import EmittedModel, emit, trial
 from annotated_region.backends.onnxruntime.rules import DIALECT
+from annotated_region.backends.openvino.kernels import DIALECT as FOR_OPENVINO
 from annotated_region.errors import BackendUnavailableError, CodegenError
 from annotated_region.testing.light_models import input_of, light_model, light_module
 
@@ -183,6 +184,40 @@ def test_rows_without_numbers_are_normalized_as_no_rows(groups, symbolic):
             normal = ((rows - mean) / np.sqrt(variance + 1e-5)).reshape(data.shape)
             expected = normal * scale[:, None, None] + shift[:, None, None]
         np.testing.assert_allclose(run(model, data)[0], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "transposed", "kernel", "settings", "is_declined"),
+    [
+        (FOR_OPENVINO, False, 3, {"padding": 2}, True),
+        (FOR_OPENVINO, False, 3, {"padding": 1}, False),
+        (FOR_OPENVINO, False, 2, {"padding": 1, "dilation": 2}, False),
+        (FOR_OPENVINO, False, 4, {"padding": 2, "strides": 2}, True),
+        (FOR_OPENVINO, True, 3, {}, True),
+        (FOR_OPENVINO, True, 2, {"strides": 2}, False),
+        (FOR_OPENVINO, True, 4, {"strides": 2, "padding": 1}, False),
+        (FOR_OPENVINO, True, 3, {"strides": 2, "padding": 1, "output_padding": 1}, False),
+        (DIALECT, False, 3, {"padding": 2}, False),
+        (DIALECT, True, 3, {}, True),
+    ],
+)
+def test_a_convolution_of_no_pixels_whose_result_has_some_is_declined(
+    dialect, transposed, kernel, settings, is_declined
+):
+    """OpenVINO does not write that result, and transposed ones of three axes end ONNX Runtime's process."""
+    convolution = op.nn.conv1d_transpose if transposed else op.nn.conv1d
+    weights = const(*((3, 2) if transposed else (2, 3)), kernel)
+    length = tirx.Var("n", "int64")
+    for extents in ((2, 3, length), (2, 3, length + 1), (length, 3, 5)):
+        x = var("x", extents)
+        (view,) = op_views(module([x], lambda _, x=x: convolution(x, weights, **settings)))
+        found = trial(view, dialect)
+        if is_declined and extents[2] is length:
+            assert found == (
+                f"an image without pixels has a result here, which {dialect.target} does not compute"
+            )
+        else:
+            assert found is None
 
 
 def test_a_quotient_that_a_tensor_has_as_its_extent_is_read_from_its_shape():

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from annotated_region.backends.onnx_emitter.conversions.integer_convolution import operands_in_bytes
 from annotated_region.backends.onnx_emitter.conversions.layouts import SPATIAL, relayout
-from annotated_region.backends.onnx_emitter.emission import Emission
+from annotated_region.backends.onnx_emitter.emission import Dim, Emission, extents_of
 from annotated_region.backends.onnx_emitter.registry import converter
+from annotated_region.functions.extent_bounds import bounds_of
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import require
 
@@ -25,6 +29,11 @@ def _transposed(emission: Emission, op: OpView) -> str:
 
 def _converted(emission: Emission, op: OpView, kind: str, channels: str, more: dict[str, list[int]]) -> str:
     attrs, spatial = op.attrs, SPATIAL[len(op.attrs["strides"])]
+    dialect = emission.graph.dialect
+    require(
+        kind not in dialect.fails_without_pixels or not _makes_pixels(op),
+        f"an image without pixels has a result here, which {dialect.target} does not compute",
+    )
     data, kernel = (emission.operand(argument) for argument in op.args)
     require(emission.dtype(data) == str(op.out_tensor.dtype), f"the result has type {op.out_tensor.dtype}")
     data = relayout(emission, data, attrs["data_layout"], "NC" + spatial)
@@ -42,3 +51,31 @@ def _converted(emission: Emission, op: OpView, kind: str, channels: str, more: d
         **more,
     )
     return relayout(emission, result, "NC" + spatial, attrs["out_layout"] or attrs["data_layout"])
+
+
+def _makes_pixels(op: OpView) -> bool:
+    """Whether a call may give an image without pixels, whose result has some."""
+    attrs = op.attrs
+    image, kernel = (
+        [extents_of(type_)[attrs[layout].index(letter)] for letter in SPATIAL[len(attrs["strides"])]]
+        for type_, layout in zip(op.arg_types, ("data_layout", "kernel_layout"), strict=True)
+    )
+    return any(
+        _may_be_empty(extent) and _extent_of_nothing(attrs, axis, kernel[axis]) > 0
+        for axis, extent in enumerate(image)
+    )
+
+
+def _may_be_empty(extent: Dim) -> bool:
+    return not isinstance(extent, int) and bounds_of(extent, least=0)[0] <= 0
+
+
+def _extent_of_nothing(attrs: Mapping[str, Any], axis: int, kernel: Dim) -> int:
+    """The extent of the result along an axis without pixels; 1 if the kernel's extent is not known."""
+    if not isinstance(kernel, int):
+        return 1
+    stride, reach = attrs["strides"][axis], (kernel - 1) * attrs["dilation"][axis] + 1
+    padding = attrs["padding"][axis] + attrs["padding"][axis + len(attrs["strides"])]
+    if "output_padding" in attrs:
+        return int(reach - padding - stride + attrs["output_padding"][axis])
+    return int((padding - reach) // stride + 1)
