@@ -16,6 +16,7 @@ from annotated_region.passes.host_repairs import (
     empty_sums,
     half_floats,
     infinite_extremes,
+    integer_sorts,
     negative_places,
     partial_scatters,
     pixel_shuffles,
@@ -39,6 +40,7 @@ TABLE = table_of(
     + whole_norms.REWRITES
     + pixel_shuffles.REWRITES
     + empty_sums.REWRITES
+    + integer_sorts.REWRITES
 )
 
 
