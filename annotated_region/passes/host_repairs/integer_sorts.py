@@ -6,9 +6,9 @@
                                             lv_wide1 = sort(lv_wide)
                                             lv       = astype(lv_wide1, "uint8")
 
-TVM 0.27.0 builds ``sort`` and ``argsort`` of int8, uint8, int16, uint16, uint32, uint64 and bool, and ``topk``
-of these but bytes; a call fails: "Unsupported input dtype". The wider type holds the same numbers in the same
-order. For uint64 there is none. The repair can be removed with the first TVM for which
+TVM 0.27.0 builds ``sort`` and ``argsort`` of int8, uint8, int16, uint16, uint32, uint64 and bool, and
+``topk`` of these but bytes; a call fails: "Unsupported input dtype". The wider type holds the same numbers in
+the same order. For uint64 there is none. The repair can be removed with the first TVM for which
 ``tests/passes/host_repairs/test_integer_sorts.py`` passes without it.
 """
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from annotated_region.backends.onnx_emitter.conversions.integer_convolution import operands_in_bytes
 from annotated_region.backends.onnx_emitter.conversions.layouts import SPATIAL, relayout
 from annotated_region.backends.onnx_emitter.emission import Dim, Emission, extents_of
@@ -61,7 +58,7 @@ def _makes_pixels(op: OpView) -> bool:
         for type_, layout in zip(op.arg_types, ("data_layout", "kernel_layout"), strict=True)
     )
     return any(
-        _may_be_empty(extent) and _extent_of_nothing(attrs, axis, kernel[axis]) > 0
+        _may_be_empty(extent) and _extent_of_nothing(op, axis, kernel[axis]) > 0
         for axis, extent in enumerate(image)
     )
 
@@ -70,10 +67,11 @@ def _may_be_empty(extent: Dim) -> bool:
     return not isinstance(extent, int) and bounds_of(extent, least=0)[0] <= 0
 
 
-def _extent_of_nothing(attrs: Mapping[str, Any], axis: int, kernel: Dim) -> int:
+def _extent_of_nothing(op: OpView, axis: int, kernel: Dim) -> int:
     """The extent of the result along an axis without pixels; 1 if the kernel's extent is not known."""
     if not isinstance(kernel, int):
         return 1
+    attrs = op.attrs
     stride, reach = attrs["strides"][axis], (kernel - 1) * attrs["dilation"][axis] + 1
     padding = attrs["padding"][axis] + attrs["padding"][axis + len(attrs["strides"])]
     if "output_padding" in attrs:
