@@ -185,8 +185,13 @@ def callers_of_the_allocator(folder, bits):
 
 @needs_onednn
 def test_a_token_takes_no_memory_of_the_heap(tmp_path):
-    """But for TVM's virtual machine, the same number in each: neither the region nor oneDNN allocates."""
+    """But for TVM's virtual machine, the same number in each: neither the region nor oneDNN allocates.
+
+    The loader allocates the thread-local variables of a worker when it takes its first share, in any token.
+    """
     _, *later = callers_of_the_allocator(tmp_path, bits=4)
     assert len(later) == 19
-    assert {tuple(callers) for callers in later} == {("libtvm_runtime.so",)}
-    assert len({count for callers in later for count in callers.values()}) == 1
+    by_tvm = [callers.pop("libtvm_runtime.so") for callers in later]
+    assert len(set(by_tvm)) == 1
+    others = {name for callers in later for name in callers}
+    assert {name for name in others if not name.startswith("ld-linux")} == set()
