@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn, offload, run, tvm_alone
+from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn, offload, run, single, tvm_alone
 from tvm import relax
 from tvm.relax import op
 
@@ -214,3 +214,17 @@ def test_whole_numbers_of_logarithms() -> None:
     numbers = np.array([[2, 4, 8]], "float32")
     (result,) = offloaded().call("exact_buckets", numbers)
     assert result.astype("int64").tolist() == [[2, 4, 6]]
+
+
+@needs_onednn
+@pytest.mark.parametrize("first", ["negative", "difference"])
+def test_what_one_plan_makes_of_zeros_is_not_what_another_one_does(first: str) -> None:
+    """oneDNN's cache of primitives takes ``-x - 0`` and ``-x + 0`` for one, but their zeros differ."""
+    made: dict[str, Make] = {"negative": op.negative, "difference": lambda x: op.subtract(const(0), x)}
+    shape = (1, 7) if first == "negative" else (1, 9)
+    zeros = np.zeros(shape, "float32")
+    for name in (first, *(made.keys() - {first})):
+        x = relax.Var("x", relax.TensorType(shape, "float32"))
+        found = offload(single([x], made[name](x))).call("main", zeros)[0]
+        assert np.signbit(found).all() == (name == "negative")
+        assert np.signbit(found).any() == (name == "negative")

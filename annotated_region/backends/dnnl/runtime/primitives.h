@@ -134,6 +134,13 @@ inline void eltwise(Builder& builder, const NodeRow& node) {
   if (algorithm == dnnl_eltwise_swish && alpha == 1.0f && is_bare(builder, node)) {
     return apply(builder, node, silu_run, "silu");
   }
+  if (algorithm == dnnl_eltwise_linear && beta == 0.0f && is_bare(builder, node)) {
+    // oneDNN's cache of primitives takes 0 and -0 for equal: 0 - x would be the -x of another plan.
+    const auto scale = [factor = alpha, zero = beta](const float* from, float* to, int64_t size) {
+      scale_run(from, to, size, factor, zero);
+    };
+    return apply(builder, node, scale, "scale");
+  }
   PostOps chain(builder, node);
   const dnnl::eltwise_forward::primitive_desc pd(cpu(), kInference, algorithm_of(algorithm), desc, desc, alpha, beta,
                                                  chain.settle(desc, /*may_accumulate=*/false));
