@@ -21,12 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from annotated_region.compilation.preprocessing import preprocessed
+from annotated_region.compilation.preprocessing import is_of_its_place, preprocessed
 
 __all__ = ["Compiler", "Meanings"]
 
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\\\n]|\\\n|\\.)*", re.MULTILINE)
-_BESIDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[^<\s]", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*//.*\n?", re.MULTILINE)
 # Block comments and raw strings may contain text that looks like a directive or a comment.
 _UNCLEAR = re.compile(r'/\*|R"|//[^\n]*\\\n|__FILE__|__DATE__|__TIME')
@@ -90,7 +89,7 @@ class Meanings:
 
     def _included(self, source: Path, directives: str) -> bytes:
         """The preprocessed directives with their macros, as seen from the folder of the source."""
-        beside = ("-iquote", str(source.parent)) if _BESIDE.search(directives) else ()
+        beside = ("-iquote", str(source.parent)) if is_of_its_place(directives) else ()
         key = (directives, source.suffix, *beside)
         with self._lock:
             if key not in self._headers:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-__all__ = ["preprocessed"]
+__all__ = ["is_of_its_place", "preprocessed"]
 
 KEPT = 32
 """Texts whose answers are kept; a module has two or three."""
@@ -29,9 +29,8 @@ RECENT = 20_000_000
 
 _LINE_MARKER = re.compile(rb'^# \d+ "((?:[^"\\]|\\.)*)".*\n?', re.MULTILINE)
 _EMPTY_LINES = re.compile(rb"\n\s*\n")
-# The answer depends on more than the text: on what is beside the file, its name, or the time.
-_NOT_BY_TEXT = re.compile(
-    rb"^[ \t]*#[ \t]*include[ \t]*[^<\s]|__FILE__|__DATE__|__TIME|__has_include", re.MULTILINE
+_OF_ITS_PLACE = re.compile(
+    r"^[ \t]*#[ \t]*include[ \t]*[^<\s]|__FILE__|__DATE__|__TIME|__has_include", re.MULTILINE
 )
 
 Signature = tuple[int, int, int]
@@ -53,6 +52,11 @@ _answers: dict[tuple[object, ...], _Answer] = {}
 _lock = Lock()
 
 
+def is_of_its_place(text: str) -> bool:
+    """Whether more than the text decides: what is beside the file, its name, or the time."""
+    return _OF_ITS_PLACE.search(text) is not None
+
+
 def preprocessed(command: Sequence[str], source: Path) -> bytes:
     """A source without directives, but for definitions if the command asks for these.
 
@@ -70,8 +74,8 @@ def preprocessed(command: Sequence[str], source: Path) -> bytes:
     subprocess.CalledProcessError
         The preprocessor rejects the source.
     """
-    text = source.read_bytes()
-    if _NOT_BY_TEXT.search(text):
+    text = source.read_text(encoding="utf-8")
+    if is_of_its_place(text):
         return _run(command, source)[0]
     key = (*command, source.suffix, text, *map(os.environ.get, SEARCHED))
     with _lock:

@@ -1,30 +1,23 @@
 """Prints, for each single token, who calls the allocator in the function of a step: a library and a count.
 
-    LD_PRELOAD=ALLOCATIONS.so python tests/examples/counted_steps.py ALLOCATIONS.so SIZES BITS TOKENS
+    LD_PRELOAD=COUNTER.so python tests/examples/counted_steps.py COUNTER.so SIZES BITS TOKENS
 
-`SIZES` are those of the Llama of ``examples/generate.py``, as JSON;
+The folder ``examples`` has to be on ``PYTHONPATH``. `SIZES` are those of the Llama of ``generate.py``, as JSON;
 `BITS` are those of a weight, 0 for floats.
 """
 
 from __future__ import annotations
 
 import ctypes
-import importlib.util
+import importlib
 import json
 import sys
 from collections import Counter
 from pathlib import Path
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "generate.py"
-
 
 def main(allocations: str, sizes: str, bits: str, tokens: str) -> None:
-    spec = importlib.util.spec_from_file_location("generate_example", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    example = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = example  # where its dataclass looks for its types
-    spec.loader.exec_module(example)
+    example = importlib.import_module("generate")
     counter = ctypes.CDLL(allocations)
     counter.caller_of.restype = ctypes.c_char_p
     config, number = example.Config(**json.loads(sizes)), int(tokens)

@@ -174,10 +174,11 @@ def callers_of_the_allocator(folder, bits):
     here, counting = Path(__file__).parent, folder / "allocations.so"
     compiler = [cc.get_cc(), "-O1", "-fPIC", "-shared"]
     subprocess.run([*compiler, str(here / "allocations.cc"), "-o", str(counting), "-ldl"], check=True)
+    path = [str(EXAMPLE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     command = [sys.executable, "-W", "ignore", str(here / "counted_steps.py"), str(counting)]
     finished = subprocess.run(
         [*command, json.dumps(asdict(config())), str(bits), "20"],
-        env={**os.environ, "LD_PRELOAD": str(counting)},
+        env={**os.environ, "LD_PRELOAD": str(counting), "PYTHONPATH": os.pathsep.join(path)},
         capture_output=True, text=True, timeout=300, check=True,
     )  # fmt: skip
     return [json.loads(line) for line in finished.stdout.splitlines()]
