@@ -19,21 +19,17 @@ from annotated_region.backends.dnnl.graph import (
     same_shape,
     volume,
 )
+from annotated_region.backends.dnnl.index_parameters import Element, ElementScatter, Gather, Ordering, Scatter
 from annotated_region.backends.dnnl.parameters import (
     Begins,
     BorderPadding,
     ChannelScales,
     Concat,
     Cumulation,
-    Element,
-    ElementScatter,
-    Gather,
-    Ordering,
     PackedProduct,
     Padding,
     Permutation,
     Requantization,
-    Scatter,
     Softmax,
 )
 

@@ -12,7 +12,6 @@ __all__ = [
     "Arithmetic",
     "Attention",
     "Begins",
-    "Bounds",
     "Causal",
     "ChannelScales",
     "Combination",
@@ -24,15 +23,11 @@ __all__ = [
     "Curve",
     "Border",
     "BorderPadding",
-    "Element",
-    "ElementScatter",
-    "Gather",
     "GroupNorm",
     "LocalResponse",
     "Mask",
     "NO_PARAMETERS",
     "Norm",
-    "Ordering",
     "PackedProduct",
     "Padding",
     "Parameters",
@@ -45,7 +40,6 @@ __all__ = [
     "Requantization",
     "Resampling",
     "Scale",
-    "Scatter",
     "Softmax",
     "Whole",
     "WholeConvolution",
@@ -408,45 +402,6 @@ class Range(Parameters):
     step: int
 
 
-class Bounds(Enum):
-    """The treatment of an index that is negative or not below the extent."""
-
-    CHECKED = "checked"
-    """The call fails with an error that names the index."""
-    CLIPPED = "clipped"
-    """The index is clamped to the first or last element."""
-    WRAPPED = "wrapped"
-    """The index is taken modulo the extent, as by Python's ``%``."""
-    UNDEFINED = "undefined"
-    """The result is NaN."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gather(Parameters):
-    """Elements at computed indices of consecutive axes, with one int64 operand per axis.
-
-    Attributes
-    ----------
-    axis
-        The first of the indexed axes.
-    batched
-        Whether there are separate indices for each element of the preceding axes.
-    bounds
-        The treatment of an index out of range.
-    """
-
-    axis: int
-    batched: bool
-    bounds: Bounds
-
-
-@dataclass(frozen=True, slots=True)
-class Element(Parameters):
-    """Gather of elements: the second operand, of the result's shape, gives the index along one axis."""
-
-    axis: int
-
-
 class Combination(Enum):
     """How a partial result and an operand, or an element and its update, become one number."""
 
@@ -462,38 +417,6 @@ class WholeReduction(Parameters):
     """A reduction of integers along the last axis to one element."""
 
     combination: Combination
-
-
-@dataclass(frozen=True, slots=True)
-class Scatter(Parameters):
-    """Slices combined with updates; an int64 operand for each of the first axes gives their places.
-
-    A negative index counts from the end.
-    """
-
-    combination: Combination
-
-
-@dataclass(frozen=True, slots=True)
-class ElementScatter(Parameters):
-    """Elements combined with updates; an int64 operand of the updates' shape gives the place along one axis.
-
-    A negative index counts from the end.
-    """
-
-    axis: int
-    combination: Combination
-
-
-@dataclass(frozen=True, slots=True)
-class Ordering(Parameters):
-    """The indices of the first elements in sorted order along an axis, as many as the result has.
-
-    The sort is stable; NaN counts as the largest value.
-    """
-
-    axis: int
-    descending: bool
 
 
 class Border(Enum):

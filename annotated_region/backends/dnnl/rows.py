@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from dataclasses import fields
 from enum import Enum
 
-from annotated_region.backends.dnnl import parameters
+from annotated_region.backends.dnnl import index_parameters, parameters
 from annotated_region.backends.dnnl.graph import DataType, Kind, PostOp, Quantized
+from annotated_region.backends.dnnl.index_parameters import Bounds
 from annotated_region.backends.dnnl.parameters import (
     Border,
-    Bounds,
     Causal,
     Combination,
     Comparison,
@@ -55,7 +55,8 @@ TYPES = {
 
 def declarations() -> str:
     """The enumerations and structs in C++, and `X(kind)` of each kind."""
-    classes = [PostOp, Quantized, *(each for each in vars(parameters).values() if _is_row(each))]
+    known = (*vars(parameters).values(), *vars(index_parameters).values())
+    classes = [PostOp, Quantized, *filter(_is_row, known)]
     kinds = " ".join(f"X({_enumerator(kind)})" for kind in Kind)
     lines = [
         f"#define ANNOTATED_REGION_KINDS(X) {kinds}",

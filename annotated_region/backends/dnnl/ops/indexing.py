@@ -9,6 +9,7 @@ from tvm import tirx
 
 from annotated_region.backends.dnnl.graph import DataType, Dim, Kind, TensorId, same_dim
 from annotated_region.backends.dnnl.importer import extents_of
+from annotated_region.backends.dnnl.index_parameters import Bounds, Element, Gather
 from annotated_region.backends.dnnl.ops.checks import (
     FLOATS,
     MOVABLE,
@@ -19,7 +20,7 @@ from annotated_region.backends.dnnl.ops.checks import (
 )
 from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
 from annotated_region.backends.dnnl.ops.shape import part
-from annotated_region.backends.dnnl.parameters import Begins, Bounds, Element, Gather, Range
+from annotated_region.backends.dnnl.parameters import Begins, Range
 from annotated_region.backends.dnnl.views import broadcast_to, reshape
 from annotated_region.targets.op_view import OpView
 from annotated_region.tvm_adapter.types import expect

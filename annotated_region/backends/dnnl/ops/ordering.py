@@ -8,9 +8,9 @@ import tvm
 
 from annotated_region.backends.dnnl.graph import DataType, Dim, Kind, TensorId, volume
 from annotated_region.backends.dnnl.importer import extents_of
+from annotated_region.backends.dnnl.index_parameters import Element, Ordering
 from annotated_region.backends.dnnl.ops.checks import COUNTED, WHOLE, Problems, tensor_problem
 from annotated_region.backends.dnnl.ops.registry import OpConversion, Results, converts
-from annotated_region.backends.dnnl.parameters import Element, Ordering
 from annotated_region.backends.dnnl.views import reshape
 from annotated_region.targets.op_view import OpView
 

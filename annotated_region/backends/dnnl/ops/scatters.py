@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from annotated_region.backends.dnnl.graph import DataType, Dim, Kind, TensorId, same_dim, same_shape
 from annotated_region.backends.dnnl.importer import extents_of
+from annotated_region.backends.dnnl.index_parameters import ElementScatter, Scatter
 from annotated_region.backends.dnnl.ops.checks import (
     FLOATS,
     MOVABLE,
@@ -14,7 +15,7 @@ from annotated_region.backends.dnnl.ops.checks import (
 )
 from annotated_region.backends.dnnl.ops.indexing import fields_of_last_axis, index_operand
 from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
-from annotated_region.backends.dnnl.parameters import Combination, ElementScatter, Scatter
+from annotated_region.backends.dnnl.parameters import Combination
 from annotated_region.backends.dnnl.views import broadcast_to
 from annotated_region.targets.op_view import OpView
 
