@@ -2,8 +2,8 @@
 
     LD_PRELOAD=COUNTER.so python tests/examples/counted_steps.py COUNTER.so SIZES BITS TOKENS
 
-The folder ``examples`` has to be on ``PYTHONPATH``. `SIZES` are those of the Llama of ``generate.py``, as JSON;
-`BITS` are those of a weight, 0 for floats.
+The folder ``examples`` has to be on ``PYTHONPATH``. `SIZES` are those of the Llama of its ``generate.py``,
+as JSON; `BITS` are those of a weight, 0 for floats.
 """
 
 from __future__ import annotations
