@@ -5,7 +5,9 @@ BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 # The suite runs in as many processes; each compiles and computes on its own (VGG-19 alone takes 4 GB).
 PROCESSES ?= 2
-PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal
+# The longest test takes half a minute. One that hangs is failed after ten, with what every thread was doing.
+HANGS = --override-ini=faulthandler_timeout=600 --override-ini=faulthandler_exit_on_timeout=true
+PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal $(HANGS)
 
 # What `make test` skips without PyTorch: files, or single tests of files that need it for these alone.
 NEED_TORCH = tvm_adapter/test_stubs.py testing/test_torch_models.py zoo/test_zoo_torch.py \

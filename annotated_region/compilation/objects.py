@@ -16,7 +16,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -38,6 +38,8 @@ KEPT_BYTES = 256 << 20
 CHECKED_SHARE = 1 / 64
 _HASH_DIGITS = 32
 _DRAWN_DIGITS = 8
+_LOOKS = 0.2
+"""Seconds between two looks for signals."""
 SOURCES = (".c", ".cc", ".cpp")
 Item = TypeVar("Item")
 LINKING = ("-Wl,--build-id=none",)
@@ -176,11 +178,22 @@ def _in_parallel(
     with ThreadPoolExecutor(max(1, min(cores, len(items)))) as workers:
         made = [workers.submit(make, item, processes) for item in items]
         try:
-            return [each.result() for each in (shown(made, lambda _unit: step) if step else made)]
+            return [_result(each) for each in (shown(made, lambda _unit: step) if step else made)]
         except BaseException:
             workers.shutdown(wait=False, cancel_futures=True)
             processes.end()
             raise
+
+
+def _result(future: Future[str]) -> str:
+    """The result, once it is there.
+
+    A signal that arrives between Python's last look for signals and the beginning of a wait is handled after
+    the wait, so none is long.
+    """
+    while not wait([future], timeout=_LOOKS).done:
+        pass
+    return future.result()
 
 
 def _object_of(file: str, meanings: Meanings, place: Path, processes: Processes) -> str:
