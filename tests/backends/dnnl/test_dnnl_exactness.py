@@ -217,14 +217,20 @@ def test_whole_numbers_of_logarithms() -> None:
 
 
 @needs_onednn
+@pytest.mark.parametrize("behind", ["nothing", "matmul", "matmul_less"])
 @pytest.mark.parametrize("first", ["negative", "difference"])
-def test_what_one_plan_makes_of_zeros_is_not_what_another_one_does(first: str) -> None:
+def test_what_one_plan_makes_of_zeros_is_not_what_another_one_does(first: str, behind: str) -> None:
     """oneDNN's cache of primitives takes ``-x - 0`` and ``-x + 0`` for one, but their zeros differ."""
     made: dict[str, Make] = {"negative": op.negative, "difference": lambda x: op.subtract(const(0), x)}
-    shape = (1, 7) if first == "negative" else (1, 9)
-    zeros = np.zeros(shape, "float32")
+    before: dict[str, Make] = {
+        "nothing": lambda x: x,
+        "matmul": lambda x: op.matmul(x, x),
+        "matmul_less": lambda x: op.multiply(op.subtract(const(0), op.matmul(x, x)), op.add(x, const(1))),
+    }
+    extent = 7 if first == "negative" else 9
+    zeros = np.zeros((extent, extent), "float32")
     for name in (first, *(made.keys() - {first})):
-        x = relax.Var("x", relax.TensorType(shape, "float32"))
-        found = offload(single([x], made[name](x))).call("main", zeros)[0]
+        x = relax.Var("x", relax.TensorType(zeros.shape, "float32"))
+        found = offload(single([x], made[name](before[behind](x)))).call("main", zeros)[0]
         assert np.signbit(found).all() == (name == "negative")
         assert np.signbit(found).any() == (name == "negative")

@@ -53,8 +53,10 @@ class PostOps {
 
   // Appends the operands of the settled chain to the arguments of the primitive.
   void add_arguments(std::vector<Argument>& arguments, const Desc& native) {
-    for (int index = 0; index < node_.post_ops.size; ++index) {
-      const PostOpRow& post = node_.post_ops[index];
+    int next = 0;
+    for (const PostOpRow& post : node_.post_ops) {
+      const int index = next;
+      next += adds_positive_zero(post) ? 2 : 1;
       if (post.operand < 0 || post.operand == accumulator_) continue;
       const Desc desc = is_full(post) ? retyped(native, builder_.type(post.operand)) : builder_.plain(post.operand);
       const Place place = builder_.fetch(post.operand, desc);
@@ -83,9 +85,16 @@ class PostOps {
     return post.operand < 0 ? Desc() : builder_.plain(post.operand);
   }
 
+  static bool adds_positive_zero(const PostOpRow& post) {
+    return post.operand < 0 && post.algorithm == dnnl_eltwise_linear && post.beta == 0.0f && !std::signbit(post.beta);
+  }
+
   static void append(dnnl::post_ops& chain, const PostOpRow& post, const Desc& operand) {
     if (post.operand < 0) {
       chain.append_eltwise(algorithm_of(post.algorithm), post.alpha, post.beta);
+      // oneDNN's cache of primitives takes 0 and -0 for equal, and would give 0 - x where it made -x before. Times 1
+      // plus -0 changes nothing, but makes another chain.
+      if (adds_positive_zero(post)) chain.append_eltwise(dnnl::algorithm::eltwise_linear, 1.0f, -0.0f);
     } else {
       chain.append_binary(algorithm_of(post.algorithm), operand);
     }
