@@ -19,7 +19,7 @@ from annotated_region.importing.torch_converters.converting import CONVERTERS
 from annotated_region.importing.torch_converters.torch_node import TorchNode, shape_difference
 from annotated_region.importing.torch_inputs import with_settled_extents
 from annotated_region.importing.torch_norms import group_norm
-from annotated_region.importing.torch_types import keep_half_types
+from annotated_region.importing.torch_types import keep_operand_types
 
 if TYPE_CHECKING:
     import torch
@@ -135,7 +135,7 @@ class _NotedConversions:
         """The result of a node."""
         if self._builder is not importer.block_builder:
             self._builder = importer.block_builder
-            keep_half_types(self._builder)
+            keep_operand_types(self._builder)
         name: str = getattr(node.target, "__name__")  # noqa: B009 - torch declares that it may be a text
         if name in self.custom:
             result = self.custom[name](node, importer)

@@ -1,7 +1,8 @@
-"""Half precision products with the type of their operands, as in PyTorch.
+"""Products with the type of their operands, as in PyTorch.
 
-TVM 0.27's importer of PyTorch programs sets the result type of every convolution and linear layer to float32.
-For half precision this differs from PyTorch, and the following bias has another type.
+TVM 0.27's importer of PyTorch programs sets the result type of every convolution and matrix product to
+float32. PyTorch keeps the type of the operands: float32 rounds products of float64 and of large integers,
+does not wrap around as int8 does, and a following bias has another type.
 """
 
 from __future__ import annotations
@@ -10,12 +11,10 @@ from tvm import relax
 
 from annotated_region.tvm_adapter.ops import changed_attributes
 
-__all__ = ["keep_half_types", "of_operand_type"]
-
-_HALVES = ("float16", "bfloat16")
+__all__ = ["keep_operand_types", "of_operand_type"]
 
 
-def keep_half_types(builder: relax.BlockBuilder) -> None:
+def keep_operand_types(builder: relax.BlockBuilder) -> None:
     """Make a builder apply `of_operand_type` to each emitted expression."""
     emit = builder.emit
 
@@ -27,14 +26,14 @@ def keep_half_types(builder: relax.BlockBuilder) -> None:
 
 
 def of_operand_type(expr: relax.Expr) -> relax.Expr:
-    """The same call with the data type of its operands as result type, if that is a half precision type.
+    """The same call with the data type of its operands as result type, if the importer set float32.
 
-    Other expressions are returned unchanged.
+    Other expressions, and operands of several types, are returned unchanged.
     """
-    if not isinstance(expr, relax.Call) or getattr(expr.attrs, "out_dtype", None) is None:
+    if not isinstance(expr, relax.Call) or str(getattr(expr.attrs, "out_dtype", None)) != "float32":
         return expr
     dtypes = {str(arg.ty.dtype) for arg in expr.args if isinstance(arg.ty, relax.TensorType)}
-    if len(dtypes) != 1 or not dtypes <= set(_HALVES):
+    if len(dtypes) != 1 or dtypes == {"float32"}:
         return expr
     assert expr.attrs is not None
     return relax.Call(expr.op, list(expr.args), changed_attributes(expr.attrs, out_dtype=dtypes.pop()))

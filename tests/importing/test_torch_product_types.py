@@ -1,4 +1,4 @@
-"""Programs of half precision: the types and numbers of PyTorch."""
+"""Products of other types than float32: the types and numbers of PyTorch."""
 
 from typing import Any
 
@@ -59,9 +59,35 @@ def test_numbers_of_float16_are_those_of_pytorch():
         assert error <= 2e-3 * np.abs(right.detach().numpy()).max()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int8"])
-def test_other_types_stay(dtype):
-    x = relax.Var("x", relax.TensorType((2, 2), dtype))
-    call = relax.op.matmul(x, x, out_dtype="float32")
+class Further(torch.nn.Module):
+    def forward(self, x, y, image, kernels):
+        if not x.is_floating_point():
+            return x @ y, x[None].bmm(y[None])
+        linear, conv2d = torch.nn.functional.linear, torch.nn.functional.conv2d
+        return x @ y, conv2d(image, kernels), linear(x, y.T, y[0])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64", "int32", "int8", "uint8"])
+def test_products_are_as_large_and_as_precise_as_those_of_pytorch(dtype):
+    """In float32, int8 does not wrap around, and larger types are rounded."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(3, 4), (4, 5), (1, 2, 4, 4), (3, 2, 3, 3)]
+    kind = getattr(torch, dtype)
+    most = min(np.iinfo(dtype).max, 1 << 30) if not kind.is_floating_point else 1 << 30
+    given = tuple(torch.randint(most // 2, most, shape, generator=generator).to(kind) for shape in shapes)
+    module = ar.from_exported_program(torch.export.export(Further(), given))
+    machine = relax.VirtualMachine(ar.build(module).jit(), tvm.cpu())
+    found = machine["main"](*(tvm.runtime.tensor(each.numpy()) for each in given))
+    for left, right in zip(found, Further()(*given), strict=True):
+        assert left.dtype == dtype
+        np.testing.assert_allclose(left.numpy(), right.numpy(), rtol=1e-14 if kind.is_floating_point else 0)
+
+
+@pytest.mark.parametrize(("left", "right", "out_dtype"), [
+    ("float32", "float32", "float32"), ("int8", "int8", "int32"), ("uint8", "int8", "float32"),
+])  # fmt: skip
+def test_other_types_stay(left, right, out_dtype):
+    x, y = (relax.Var("x", relax.TensorType((2, 2), dtype)) for dtype in (left, right))
+    call = relax.op.matmul(x, y, out_dtype=out_dtype)
     assert of_operand_type(call) is call
     assert of_operand_type(x) is x
