@@ -52,6 +52,17 @@ A permutation of a dequantized constant is lost where the other factor of a prod
     y = MatMul(Transpose(DequantizeLinear(c, s, z)), d)        wrong
     t = Transpose(DequantizeLinear(c, s, z)), y = MatMul(Max(t, t), d)        right
 
+A quantization that is fused with a maximum or minimum rounds it to a whole number before it divides:
+
+    y = QuantizeLinear(ReduceMax([1.4, 1.5]), 0.125, 0)        16, which is 2 / 0.125
+    m = ReduceMax([1.4, 1.5]), y = QuantizeLinear(Max(m, m), 0.125, 0)        12
+
+A permutation that moves only an axis of extent 1 is lost behind a reduction that removes an axis, so that what
+reads it is broadcast otherwise:
+
+    y = Add(Transpose(ReduceMean(x)), c)        (3, 3) instead of (1, 3), if the mean is (3, 1) and c is (1, 3)
+    m = ReduceMean(x), y = Add(Transpose(Max(m, m)), c)        right
+
 A test for infinity that is fused with an element-wise function in front of it finds none:
 
     y = IsInf(Exp([inf, 1]))        [0, 0]
@@ -118,8 +129,9 @@ def repair(graph: Graph) -> None:
         if _is_shared_view(graph, sources, port.name):
             copy_output(graph, port, f"{port.name}_view")
     is_quantized = any(each.kind in _QUANTIZED for each in graph.operators)
-    scales = (_of_constants, _apart_from_readers, _apart_from_norms, _in_parts) if is_quantized else ()
-    for part in (_of_halves, _by_comparison, _apart_from_factors, _apart_from_products, _written, *scales):
+    scales = (_of_constants, _apart_from_readers, _apart_from_norms, _in_parts, _whole) if is_quantized else ()
+    apart = (_apart_from_factors, _apart_from_products, _apart_from_reductions)
+    for part in (_of_halves, _by_comparison, *apart, _written, *scales):
         graph.operators = [each for operator in graph.operators for each in part(graph, sources, operator)]
 
 
@@ -158,10 +170,15 @@ def _apart_from_readers(graph: Graph, _sources: _Sources, operator: Operator) ->
     (name,) = operator.outputs
     readers = sum(name in each.inputs for each in graph.operators)
     readers += sum(port.name == name for port in graph.outputs)
-    if readers < 2:
+    return (operator,) if readers < 2 else _read_as_a_copy(graph, operator)
+
+
+def _apart_from_reductions(graph: Graph, sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a permutation reads a copy of what a reduction makes that removes axes."""
+    maker = sources.makers.get(operator.inputs[0]) if operator.kind == "Transpose" else None
+    if maker is None or not maker.kind.startswith("Reduce") or maker.attrs.get("keepdims", 1):
         return (operator,)
-    made = graph.declare(graph.fresh("made"), graph.dtypes[name])
-    return Operator(operator.kind, operator.inputs, (made,), operator.attrs), copied(graph, made, name)
+    return _reading_a_copy(graph, operator, operator.inputs[0])
 
 
 def _of_constants(graph: Graph, sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
@@ -180,9 +197,12 @@ def _written(graph: Graph, _sources: _Sources, operator: Operator) -> tuple[Oper
     """The operator; readers of a matrix product that may have no summands read a copy."""
     if operator.kind != "MatMul" or not graph.open_sums.intersection(operator.outputs):
         return (operator,)
-    (name,) = operator.outputs
-    made = graph.declare(graph.fresh("made"), graph.dtypes[name])
-    return Operator("MatMul", operator.inputs, (made,), operator.attrs), copied(graph, made, name)
+    return _read_as_a_copy(graph, operator)
+
+
+def _whole(graph: Graph, _sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; readers of an extreme read a copy."""
+    return _read_as_a_copy(graph, operator) if operator.kind in _EXTREMES else (operator,)
 
 
 def _apart_from_norms(graph: Graph, _sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
@@ -239,6 +259,13 @@ def _reading_a_copy(graph: Graph, operator: Operator, data: str) -> tuple[Operat
     copy = graph.declare(graph.fresh("copied"), graph.dtypes[data])
     inputs = tuple(copy if each == data else each for each in operator.inputs)
     return copied(graph, data, copy), Operator(operator.kind, inputs, operator.outputs, operator.attrs)
+
+
+def _read_as_a_copy(graph: Graph, operator: Operator) -> tuple[Operator, ...]:
+    """The operator, and a copy of its result under the name of the result."""
+    (name,) = operator.outputs
+    made = graph.declare(graph.fresh("made"), graph.dtypes[name])
+    return Operator(operator.kind, operator.inputs, (made,), operator.attrs), copied(graph, made, name)
 
 
 def _is_misplaced(graph: Graph, constant: str) -> bool:

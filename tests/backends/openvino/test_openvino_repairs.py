@@ -101,3 +101,40 @@ def test_a_product_of_constants_that_were_quantized_is_computed_of_those_that_ar
     given = rng.standard_normal((3, 4), "float32")
     found = run(tvm.runtime.tensor(given)).numpy()
     np.testing.assert_allclose(found, left @ right + given, rtol=1e-5, atol=1e-5)
+
+
+@needs_openvino
+@pytest.mark.parametrize("behind", ["nothing", "twice"])
+@pytest.mark.parametrize("extreme", ["max", "min"])
+def test_a_quantized_extreme_is_not_rounded_before(extreme, behind):
+    """OpenVINO 2026.4 rounds what it divides by the scale to a whole number, if it quantizes in the reduction."""
+    x = var("x", (2, 3, 4))
+
+    def made(builder):
+        found = builder.emit(getattr(op, extreme)(x, axis=[2]))
+        if behind == "twice":
+            found = builder.emit(op.multiply(found, relax.const(2.0)))
+        return op.quantize(found, relax.const(0.0625), relax.const(np.uint8(3)), axis=0, out_dtype="uint8")
+
+    run = relax.VirtualMachine(ar.build(ar.partition(module([x], made), ["openvino"])), tvm.cpu())["main"]
+    given = (np.random.default_rng(0).integers(1, 90, (2, 3, 4)) / 16).astype("float32")
+    right = getattr(given, extreme)(axis=2) * (2 if behind == "twice" else 1) * 16 + 3
+    np.testing.assert_array_equal(run(tvm.runtime.tensor(given)).numpy(), right.astype("uint8"))
+
+
+@needs_openvino
+@pytest.mark.parametrize("count", ["n", 3])
+@pytest.mark.parametrize("reduction", ["mean", "max", "sum", "prod"])
+def test_a_permutation_behind_a_reduction_is_not_lost(reduction, count):
+    """OpenVINO 2026.4 forgets one that only moves an axis of extent 1, and what reads it is broadcast."""
+    extent = tirx.Var("n", "int64") if count == "n" else count
+    x, y = var("x", (2, extent, 1)), var("y", (1, extent))
+
+    def made(builder):
+        reduced = builder.emit(getattr(op, reduction)(x, axis=[0]))
+        return op.add(builder.emit(op.permute_dims(reduced, [1, 0])), y)
+
+    run = relax.VirtualMachine(ar.build(ar.partition(module([x, y], made), ["openvino"])), tvm.cpu())["main"]
+    data, term = (np.random.default_rng(1).standard_normal(shape, "float32") for shape in ((2, 3, 1), (1, 3)))
+    found = run(tvm.runtime.tensor(data), tvm.runtime.tensor(term)).numpy()
+    np.testing.assert_allclose(found, getattr(data, reduction)(axis=0).T + term, rtol=1e-5)
