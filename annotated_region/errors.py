@@ -120,7 +120,7 @@ class BackendUnavailableError(AnnotatedRegionError):
 
 
 class ArgumentError(AnnotatedRegionError):
-    """A region is called with a tensor on an unreachable device, or with unsupported strides."""
+    """A region is called with a tensor that is out of reach, has unsupported strides, or no elements."""
 
 
 class RegionRejectedError(AnnotatedRegionError):

@@ -57,10 +57,10 @@ A quantization that is fused with a maximum or minimum rounds it to a whole numb
     y = QuantizeLinear(ReduceMax([1.4, 1.5]), 0.125, 0)        16, which is 2 / 0.125
     m = ReduceMax([1.4, 1.5]), y = QuantizeLinear(Max(m, m), 0.125, 0)        12
 
-A permutation that moves only an axis of extent 1 is lost behind a reduction that removes an axis, so that what
-reads it is broadcast otherwise:
+A permutation that moves only an axis of extent 1 is lost behind a reduction that removes an axis, so that
+its reader broadcasts it otherwise:
 
-    y = Add(Transpose(ReduceMean(x)), c)        (3, 3) instead of (1, 3), if the mean is (3, 1) and c is (1, 3)
+    y = Add(Transpose(ReduceMean(x)), c)        (3, 3), if the mean is (3, 1) and c is (1, 3)
     m = ReduceMean(x), y = Add(Transpose(Max(m, m)), c)        right
 
 A test for infinity that is fused with an element-wise function in front of it finds none:
@@ -129,9 +129,9 @@ def repair(graph: Graph) -> None:
         if _is_shared_view(graph, sources, port.name):
             copy_output(graph, port, f"{port.name}_view")
     is_quantized = any(each.kind in _QUANTIZED for each in graph.operators)
-    scales = (_of_constants, _apart_from_readers, _apart_from_norms, _in_parts, _whole) if is_quantized else ()
+    scales = (_of_constants, _apart_from_readers, _apart_from_norms, _in_parts, _unrounded)
     apart = (_apart_from_factors, _apart_from_products, _apart_from_reductions)
-    for part in (_of_halves, _by_comparison, *apart, _written, *scales):
+    for part in (_of_halves, _by_comparison, *apart, _written, *(scales if is_quantized else ())):
         graph.operators = [each for operator in graph.operators for each in part(graph, sources, operator)]
 
 
@@ -200,7 +200,7 @@ def _written(graph: Graph, _sources: _Sources, operator: Operator) -> tuple[Oper
     return _read_as_a_copy(graph, operator)
 
 
-def _whole(graph: Graph, _sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
+def _unrounded(graph: Graph, _sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
     """The operator; readers of an extreme read a copy."""
     return _read_as_a_copy(graph, operator) if operator.kind in _EXTREMES else (operator,)
 

@@ -20,6 +20,7 @@ from annotated_region.backends.onnx_emitter.entry import Description
 from annotated_region.backends.openvino.compiled import compiled_model
 from annotated_region.backends.openvino.installation import require_library
 from annotated_region.backends.openvino.settings import CompileSettings
+from annotated_region.errors import ArgumentError
 
 if TYPE_CHECKING:
     import openvino
@@ -68,6 +69,7 @@ class RequestRunner:
         self._places = _places(description.inputs, compiled)
         self._library = require_library()
         self._compiled = compiled
+        self._pools = any(_is_pooling(each) for each in compiled.get_runtime_model().get_ops())
         self._idle: list[openvino.InferRequest] = []
 
     def __call__(self, *arguments: Argument) -> None:
@@ -76,10 +78,13 @@ class RequestRunner:
         Raises
         ------
         ArgumentError
-            A tensor is not in host memory, or has unsupported strides.
+            A tensor is not in host memory, or has unsupported strides; or it has no elements, and the
+            region pools.
         """
         check_devices(self._symbol, arguments, ("cpu",))
         held = [dense_input(self._symbol, argument) for argument in arguments[: self._count]]
+        if self._pools:
+            self._require_elements(held)
         results = [dense_output(self._symbol, argument) for argument in arguments[self._count :]]
         with self._request() as request:
             for place, number in self._places:
@@ -89,6 +94,15 @@ class RequestRunner:
             request.infer()
         for _, bring_back in results:
             bring_back()
+
+    def _require_elements(self, held: Sequence[tvm.runtime.Tensor]) -> None:
+        """After a call without images, OpenVINO 2026.4 leaves the results of later ones as they were."""
+        for _place, number in self._places:
+            if 0 in held[number].shape:
+                raise ArgumentError(
+                    f"{self._symbol}: argument {number} has no elements, and the region pools, which "
+                    "OpenVINO does wrong from then on; do not call it without images"
+                )
 
     def _shared(self, tensor: tvm.runtime.Tensor) -> openvino.Tensor:
         """An OpenVINO tensor that shares the memory of a TVM tensor."""
@@ -107,6 +121,12 @@ class RequestRunner:
             yield request
         finally:
             self._idle.append(request)
+
+
+def _is_pooling(node: openvino.Node) -> bool:
+    """Whether a node of a compiled model is a pooling."""
+    info = node.get_rt_info()
+    return "layerType" in info and info["layerType"].astype(str) == "Pooling"
 
 
 def _places(names: Sequence[str], compiled: openvino.CompiledModel) -> list[tuple[int, int]]:

@@ -13,12 +13,14 @@ from kits.backends import without_python as kit
 from kits.backends.engine_kit import array, call
 from kits.backends.relax_kit import module, var
 from kits.backends.without_python import exponential, without_python
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax import op
 
 import annotated_region as ar
+from annotated_region.backends.onnx_emitter.entry import register_runtime
 from annotated_region.backends.openvino import codegen, native
 from annotated_region.backends.openvino.native import libraries, native_model, needs_python
+from annotated_region.backends.openvino.runtime import open_region
 from annotated_region.backends.openvino.settings import CompileSettings
 from annotated_region.targets.backend import backend_of
 
@@ -64,6 +66,25 @@ def test_the_form_of_a_model_is_the_same_after_other_models() -> None:
     first = native_model(graph, {})
     call(relax.VirtualMachine(executable(exponential(2, 9)), tvm.cpu()), array(2, 9))
     assert native_model(graph, {}).text == first.text
+
+
+@pytest.mark.parametrize("kind", ["max", "avg"])
+@pytest.mark.parametrize("in_python", [True, False])
+def test_a_call_without_images_does_not_change_what_later_ones_give(kind: str, in_python: bool) -> None:
+    """Behind one, OpenVINO 2026.4 leaves the results of a pooling as they were."""
+    x = var("x", (tirx.Var("n", "int64"), 2, 4, 4))
+    pool = {"max": op.nn.max_pool2d, "avg": op.nn.avg_pool2d}[kind]
+    mod = module([x], lambda builder: op.clip(builder.emit(pool(x, [2, 2], [2, 2])), -4, 4))
+    if in_python:
+        register_runtime("openvino", open_region)
+    machine = relax.VirtualMachine(executable(mod), tvm.cpu())
+    data = array(2, 2, 4, 4)
+    windows = data.reshape(2, 2, 2, 2, 2, 2)
+    right = getattr(np, {"max": "max", "avg": "mean"}[kind])(windows, axis=(3, 5)).clip(-4, 4)
+    for _ in range(2):
+        np.testing.assert_allclose(call(machine, data)[0], right, rtol=1e-5, atol=1e-6)
+        with pytest.raises(ar.ArgumentError, match="argument 0 has no elements, and the region pools"):
+            call(machine, data[:0])
 
 
 def test_another_release_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,7 @@ def test_a_product_of_constants_that_were_quantized_is_computed_of_those_that_ar
 @pytest.mark.parametrize("behind", ["nothing", "twice"])
 @pytest.mark.parametrize("extreme", ["max", "min"])
 def test_a_quantized_extreme_is_not_rounded_before(extreme, behind):
-    """OpenVINO 2026.4 rounds what it divides by the scale to a whole number, if it quantizes in the reduction."""
+    """OpenVINO 2026.4 rounds it to a whole number where the reduction quantizes."""
     x = var("x", (2, 3, 4))
 
     def made(builder):

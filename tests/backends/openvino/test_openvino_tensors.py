@@ -42,6 +42,12 @@ class OneInput:
     def create_infer_request(self):
         return self.request
 
+    def get_runtime_model(self):
+        return self
+
+    def get_ops(self):
+        return []
+
 
 def recording_runner():
     model = OneInput()

@@ -16,7 +16,7 @@ from annotated_region.backends.onnx_emitter.entry import Description
 from annotated_region.backends.openvino.repairs import repair
 from annotated_region.backends.openvino.rules import DIALECT
 from annotated_region.backends.openvino.runtime import open_region
-from annotated_region.errors import BuildError
+from annotated_region.errors import ArgumentError, BuildError
 from kits.hunt.engines import Engine, LeftOutError
 from kits.hunt.near_ties import has_near_tie
 from kits.hunt.partitioned_engine import PartitionedEngine, Result, poisoned
@@ -82,5 +82,10 @@ class _Region:
     def __call__(self, arguments: Sequence[Any], results: Sequence[Result]) -> list[np.ndarray]:
         given = [tvm.runtime.tensor(np.asarray(each, order="C")) for each in arguments]
         made = [poisoned(*result) for result in results]
-        self._run(*given, *made)
+        try:
+            self._run(*given, *made)
+        except ArgumentError as error:
+            if "do not call it without images" not in str(error):
+                raise
+            raise LeftOutError("openvino refuses to pool no images") from error
         return [tensor.numpy() for tensor in made]

@@ -5,6 +5,8 @@
 #include <openvino/c/openvino.h>
 #include <unistd.h>
 
+#include <string_view>
+
 #define ANNOTATED_REGION_OPENVINO_FUNCTIONS(use)                                                          \
   use(ov_free) use(ov_get_last_err_msg) use(ov_get_openvino_version) use(ov_version_free)                 \
   use(ov_core_create) use(ov_core_read_model_from_memory_buffer) use(ov_core_compile_model_props)         \
@@ -170,6 +172,7 @@ class CompiledRegion {
   void run(ffi::PackedArgs arguments) {
     std::vector<Operand> operands = operands_of(region_, arguments);
     const size_t input_count = count_of(region_.inputs);
+    if (pools_) require_elements(operands);
     // A request that failed is not reused.
     const auto release = [this](ov_infer_request_t* failed) { functions().ov_infer_request_free(failed); };
     std::unique_ptr<ov_infer_request_t, decltype(release)> request(take(), release);
@@ -198,6 +201,22 @@ class CompiledRegion {
   const OpenVinoFunctions& functions() const { return runtime_.functions(); }
   void require(ov_status_e status) const { runtime_.require(region_.symbol, status); }
   ov_element_type_e type_of(const Operand& each) const { return openvino_type(region_.symbol, each.type()); }
+
+  bool has_pools() const {
+    const std::string_view text(reinterpret_cast<const char*>(region_.native.text), region_.native.text_size);
+    return text.find("type=\"MaxPool\"") != text.npos || text.find("type=\"AvgPool\"") != text.npos;
+  }
+
+  // After a call without images, a pooling leaves the results of later ones as they were.
+  void require_elements(const std::vector<Operand>& operands) const {
+    for (const Input& input : inputs_) {
+      const auto& shape = operands[input.number].shape();
+      if (std::find(shape.begin(), shape.end(), 0) == shape.end()) continue;
+      TVM_FFI_THROW(ArgumentError) << region_.symbol << ": argument " << input.number
+                                      << " has no elements, and the region pools, which OpenVINO does wrong from then on; do not "
+                                      "call it without images";
+    }
+  }
 
   // Copies weights and small constants to the offsets that the IR of the model refers to.
   void lay_constants(const ffi::Array<ffi::Tensor>& weights) {
@@ -272,6 +291,7 @@ class CompiledRegion {
   const OpenVino& runtime_;
   std::unique_ptr<char[]> constants_;  // the compiled model may read them in place
   std::vector<Input> inputs_;
+  const bool pools_ = has_pools();
   std::mutex lock_;
   std::vector<ov_infer_request_t*> idle_;
   ov_compiled_model_t* compiled_ = nullptr;
