@@ -131,8 +131,13 @@ class _NotedConversions:
         self._table: dict[str, Callable[[fx.Node], object]] = {}
         self._builder: relax.BlockBuilder | None = None
 
-    def convert(self, node: fx.Node, importer: ExportedProgramImporter) -> object:
-        """The result of a node."""
+    def convert(self, node: fx.Node, importer: ExportedProgramImporter | None = None) -> object:
+        """The result of a node; TVM passes no importer where it converts a branch."""
+        if importer is None:
+            raise ModelError(
+                "branches of torch.cond cannot be imported; decide before the export, or compute both sides and "
+                "choose with torch.where"
+            )
         if self._builder is not importer.block_builder:
             self._builder = importer.block_builder
             keep_operand_types(self._builder)

@@ -228,6 +228,7 @@ REFUSED = {
     "places of maxima": lambda x: functional.max_pool2d(x, 2, return_indices=True)[1],
     "an effect": lambda x: torch.linalg.inv(x[0, :3, :3]),
     "random numbers": lambda x: x + torch.randn_like(x),
+    "branches": lambda x: torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (x,)),
 }
 
 
