@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["OnnxGraph", "expanded", "nodes_of"]
+__all__ = ["OnnxGraph", "bodies_of", "expanded", "nodes_of"]
 
 # Function bodies may call functions; ONNX's own are nested at most three deep.
 _DEEPEST = 8
@@ -65,7 +65,7 @@ def nodes_of(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     """The nodes, including those in nested graphs of branches and loops."""
     for node in nodes:
         yield node
-        for graph in _bodies(node):
+        for graph in bodies_of(node):
             yield from nodes_of(graph.node)
 
 
@@ -136,7 +136,7 @@ def _define(
 
 def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
     """The known types of values, including those in branches and loops."""
-    bodies = [graph, *(body for node in nodes_of(graph.node) for body in _bodies(node))]
+    bodies = [graph, *(body for node in nodes_of(graph.node) for body in bodies_of(node))]
     return {
         value.name: value.type
         for body in bodies
@@ -145,7 +145,8 @@ def _types(graph: onnx.GraphProto) -> dict[str, onnx.TypeProto]:
     }
 
 
-def _bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+def bodies_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs of the branches, or of the loop, that a node is."""
     for attribute in node.attribute:
         yield from [attribute.g] if attribute.HasField("g") else attribute.graphs
 

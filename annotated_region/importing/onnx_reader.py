@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from annotated_region.importing.onnx_converters.conversion import (
 )
 from annotated_region.importing.onnx_extents import with_named_extents
 from annotated_region.importing.onnx_functions import OnnxGraph, expanded, nodes_of
+from annotated_region.importing.onnx_order import in_order
 from annotated_region.importing.onnx_versions import modern_model
 from annotated_region.importing.origins import OnnxOrigins, with_origins
 from annotated_region.importing.types import require_known_types
@@ -127,6 +129,7 @@ def _imported(
     used: Any = given.pop("opset", None)
     _require_tensors(model.graph, name)
     graph = with_named_extents(expanded(model, opset, is_covered))
+    graph = replace(graph, node=in_order(graph.node))
     _require_sound(graph, name, opset, is_known)
     with warnings.catch_warnings():
         # The importer's warnings about names and shapes.

@@ -135,8 +135,8 @@ class _NotedConversions:
         """The result of a node; TVM passes no importer where it converts a branch."""
         if importer is None:
             raise ModelError(
-                "branches of torch.cond cannot be imported; decide before the export, or compute both sides and "
-                "choose with torch.where"
+                "branches of torch.cond cannot be imported; decide before the export, or compute both sides "
+                "and choose with torch.where"
             )
         if self._builder is not importer.block_builder:
             self._builder = importer.block_builder
