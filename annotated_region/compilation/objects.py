@@ -176,8 +176,8 @@ def _in_parallel(
     processes = Processes()
     cores = len(os.sched_getaffinity(0))
     with ThreadPoolExecutor(max(1, min(cores, len(items)))) as workers:
-        made = [workers.submit(make, item, processes) for item in items]
         try:
+            made = [workers.submit(make, item, processes) for item in items]
             return [_result(each) for each in (shown(made, lambda _unit: step) if step else made)]
         except BaseException:
             workers.shutdown(wait=False, cancel_futures=True)

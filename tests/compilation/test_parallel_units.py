@@ -16,6 +16,10 @@ from annotated_region.targets.backend import LinkedSource
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 
+needs_two_processors = pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="what interrupts runs beside a compiler, each on a processor"
+)
+
 # Each compilation waits until the other one has begun; alone it gives up.
 MEETING = """#!/bin/sh
 for word; do [ "$word" = -c ] && compiles=1; done
@@ -97,58 +101,53 @@ def test_a_unit_that_does_not_compile_is_told(tmp_path):
         SharedLibraryLinker()(str(tmp_path / "library.so"), files)
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two compilers run at once on two processors")
-@pytest.mark.parametrize("program", ["exec sleep 600", "(sleep 3; touch {folder}/compiled) & wait"])
-def test_an_interrupt_ends_the_compilers_that_run(tmp_path, program):
-    """Alone it would wait for them: a notebook interrupts Python, and not what Python has started.
+def interrupt():
+    raise KeyboardInterrupt
 
-    Nor does a compiler's driver end what it has started itself.
-    """
-    ended, started = [], tmp_path / "started"
+
+def endings(folder, program, items):
+    """How a program ends that runs where one of the items, which is a function, interrupts."""
+    ended, started = [], folder / "started"
     os.mkfifo(started)
 
     def make(item, processes):
-        if item == "interrupted":
+        if callable(item):
             started.read_bytes()
-            raise KeyboardInterrupt
+            item()
+            return ""
         try:
-            processes.run(["sh", "-c", f": >{started}; {program.format(folder=tmp_path)}"])
+            processes.run(["sh", "-c", f": >{started}; {program}"])
         except subprocess.CalledProcessError as error:
             ended.append(error.returncode)
             raise
         return ""
 
     with pytest.raises(KeyboardInterrupt):
-        _in_parallel(make, ["interrupted", "compiling"])
-    assert ended == [-signal.SIGTERM]
+        _in_parallel(make, items)
+    return ended
+
+
+@needs_two_processors
+@pytest.mark.parametrize("program", ["exec sleep 600", "(sleep 3; touch {folder}/compiled) & wait"])
+def test_an_interrupt_ends_the_compilers_that_run(tmp_path, program):
+    """Alone it would wait for them: a notebook interrupts Python, and not what Python has started.
+
+    Nor does a compiler's driver end what it has started itself.
+    """
+    program = program.format(folder=tmp_path)
+    assert endings(tmp_path, program, [interrupt, "compiling"]) == [-signal.SIGTERM]
     assert not (tmp_path / "compiled").exists()
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="what interrupts runs beside a compiler")
+@needs_two_processors
 def test_an_interrupt_that_wakes_nobody_is_heard(tmp_path):
     """Python only takes note of a signal that arrives just before the main thread begins to wait."""
-    ended, started = [], tmp_path / "started"
-    os.mkfifo(started)
-
-    def make(item, processes):
-        if item == "interrupting":
-            started.read_bytes()
-            _thread.interrupt_main()
-            return ""
-        try:
-            processes.run(["sh", "-c", f": >{started}; exec sleep 20"])
-        except subprocess.CalledProcessError as error:
-            ended.append(error.returncode)
-            raise
-        return ""
-
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with pytest.raises(KeyboardInterrupt):
-            _in_parallel(make, ["compiling", "interrupting"])
+        items = ["compiling", _thread.interrupt_main]
+        assert endings(tmp_path, "exec sleep 20", items) == [-signal.SIGTERM]
     finally:
         signal.signal(signal.SIGINT, before)
-    assert ended == [-signal.SIGTERM]
 
 
 def test_nothing_starts_behind_an_interrupt():
