@@ -8,6 +8,7 @@ import signal
 import subprocess
 
 import pytest
+from kits.interrupts import heard
 
 from annotated_region.cache import cache_folder
 from annotated_region.compilation.objects import SharedLibraryLinker, _in_parallel
@@ -122,7 +123,7 @@ def endings(folder, program, items):
             raise
         return ""
 
-    with pytest.raises(KeyboardInterrupt):
+    with heard(), pytest.raises(KeyboardInterrupt):
         _in_parallel(make, items)
     return ended
 

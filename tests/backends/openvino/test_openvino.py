@@ -18,6 +18,7 @@ import tvm_ffi
 from kits.backends import engine_kit
 from kits.backends.engine_kit import array, call, expected_two, results_of_threads, two_results
 from kits.backends.relax_kit import module, var
+from kits.interrupts import heard
 from tvm import relax, tirx
 from tvm.relax import op
 
@@ -201,8 +202,8 @@ def test_an_interrupt_leaves_a_region_that_runs_again():
             call(machine, data)
 
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-        with pytest.raises(KeyboardInterrupt):
+        with heard(), pytest.raises(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
             run_on()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
