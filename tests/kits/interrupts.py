@@ -11,7 +11,7 @@ __all__ = ["heard"]
 
 @contextmanager
 def heard() -> Iterator[None]:
-    """Without the garbage collector: what is raised in one of its callbacks is lost, and Hypothesis has one."""
+    """Without the garbage collector: what one of its callbacks raises is lost, and Hypothesis has one."""
     gc.disable()
     try:
         yield

@@ -198,12 +198,12 @@ def test_an_interrupt_leaves_a_region_that_runs_again():
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
 
     def run_on():
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
         while True:
             call(machine, data)
 
     try:
         with heard(), pytest.raises(KeyboardInterrupt):
-            signal.setitimer(signal.ITIMER_REAL, 0.05)
             run_on()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
