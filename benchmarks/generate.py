@@ -8,6 +8,8 @@ reads as many bytes as our weights take. The table has medians over all rounds, 
 Memory is what a process has at the end without the pages of files that it maps; ours is that of the compiler,
 too, because it runs in the same process.
 
+All peers round activations to 8 bits by groups. Ours has a row for each of its three settings.
+
 Peers are optional, and one that cannot be loaded is said to be absent. `--peer-python` is the interpreter of
 an environment that has them: openvino; onnx and onnxruntime; llama-cpp-python and gguf.
 """

@@ -1,6 +1,7 @@
 """Generates tokens with a Llama on oneDNN: weights of 4 or 8 bits, keys and values appended where they lie.
 
 python generate.py --size 1B --tokens 64
+python generate.py --size 1B --activations int8
 python generate.py --model FOLDER --prompt 1 15043 3186
 
 Without ``--model`` the weights are random, so that the tokens mean nothing and the times are true. A folder
@@ -242,14 +243,21 @@ class Llama:
             yield token
 
 
-def build(config: Config, weights: Weights, bits: int | None, group: int) -> tvm.runtime.Module:
-    """The library of a Llama; `bits` of None leaves the weights as they are."""
+def build(
+    config: Config, weights: Weights, bits: int | None, group: int, activations: str = "float32"
+) -> tvm.runtime.Module:
+    """The library of a Llama; `bits` of None leaves the weights as they are.
+
+    `activations` is what numbers are rounded to where they meet weights of few bits: ``"float32"``,
+    ``"int16"`` or ``"int8"``, see ``packed_activations`` of the target.
+    """
     module = Network(config, weights).module()
     if bits is not None:
         module = ar.passes.QuantizeWeights(bits, group)(module)
     pasts = [f"{name}_{layer}" for layer in range(config.layers) for name in "kv"]
     module = ar.passes.AppendInPlace("step", {name: 1 + index for index, name in enumerate(pasts)})(module)
-    return ar.build(ar.partition(module, ["dnnl"])).jit()
+    options = {"dnnl": {"packed_activations": activations}}
+    return ar.build(ar.partition(module, ["dnnl"]), options=options).jit()
 
 
 def random_weights(seed: int = 0) -> Weights:
@@ -304,12 +312,13 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="a folder with config.json and *.safetensors")
     parser.add_argument("--bits", type=int, choices=(4, 8), default=4, help="of a weight")
     parser.add_argument("--group", type=int, default=32, help="weights that share a scale")
+    parser.add_argument("--activations", choices=("float32", "int16", "int8"), default="float32")
     parser.add_argument("--prompt", type=int, nargs="+", default=list(range(1, 33)), help="token numbers")
     parser.add_argument("--tokens", type=int, default=32, help="how many to generate")
     given = parser.parse_args()
     config, weights = stored_model(given.model) if given.model else (SIZES[given.size], random_weights())
     begin = time.perf_counter()
-    library = build(config, weights, given.bits, given.group)
+    library = build(config, weights, given.bits, given.group, given.activations)
     llama = Llama(library, config, len(given.prompt) + given.tokens)
     print(f"built in {time.perf_counter() - begin:.0f} s", file=sys.stderr)
     begin, times = time.perf_counter(), []

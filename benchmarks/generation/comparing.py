@@ -19,7 +19,15 @@ __all__ = ["main"]
 
 PROGRAM = Path(__file__).parents[1] / "generate.py"
 OURS = "annotated-region"
-MODULES = {OURS: "ours", "llama.cpp": "llama_cpp", "onnxruntime": "onnx_runtime", "openvino": "openvino"}
+ENGINES = {
+    OURS: ("ours", "load"),
+    f"{OURS}-int16": ("ours", "load_int16"),
+    f"{OURS}-int8": ("ours", "load_int8"),
+    "llama.cpp": ("llama_cpp", "load"),
+    "onnxruntime": ("onnx_runtime", "load"),
+    "openvino": ("openvino", "load"),
+}
+"""The module of each engine and the function that loads it."""
 WARM = 8  # tokens that are not timed, in each round
 SETTLING = 0.3  # seconds in which the idle threads of the engine before stop spinning
 
@@ -75,7 +83,8 @@ class Served:
 def serve(name: str, size: str, bits: int) -> None:
     """The other side of `Served`."""
     begin = time.perf_counter()
-    engine: Engine = importlib.import_module(f"generation.{MODULES[name]}").load(size, bits)
+    module, load = ENGINES[name]
+    engine: Engine = getattr(importlib.import_module(f"generation.{module}"), load)(size, bits)
     _tell([time.perf_counter() - begin])
     for line in sys.stdin:
         word, *numbers = line.split()
@@ -111,12 +120,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="tokens a second of a Llama, ours beside others")
     parser.add_argument("--size", choices=SHAPES, default="0.5B")
     parser.add_argument("--bits", type=int, choices=(4, 8), default=4)
-    parser.add_argument("--engines", nargs="+", choices=MODULES, default=list(MODULES))
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--prompt", type=int, default=512, help="tokens")
     parser.add_argument("--tokens", type=int, default=32, help="that are timed in a round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--peer-python", default=sys.executable, help="interpreter that has the peers")
-    parser.add_argument("--serve", choices=MODULES, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", choices=ENGINES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.prompt + WARM + options.tokens > CAPACITY:
         parser.error(f"there is memory for {CAPACITY} tokens")
@@ -129,7 +138,7 @@ def main() -> None:
 def _compare(options: argparse.Namespace) -> None:
     from generation.reading import PlainLoop  # noqa: PLC0415 - needs TVM, which the peers' interpreter may lack
 
-    python = {name: sys.executable if name == OURS else options.peer_python for name in options.engines}
+    python = {name: sys.executable if name.startswith(OURS) else options.peer_python for name in options.engines}
     served = {name: Served(name, python[name], options) for name in options.engines}
     ready = {name: engine for name, engine in served.items() if engine.figures is not None}
     size = SHAPES[options.size].weights * (options.bits + 32 / GROUP) / 8
@@ -161,10 +170,10 @@ def _print(
             f"| {figures.load:.1f} | {figures.memory:.2f} |"
         )
     print(f"a plain loop: {_spread(rates, 1e-9)} GB/s over {size / 1e6:.0f} MB")
-    ours = found.get(OURS)
-    if ours is not None:
-        share = size / statistics.median(ours.steps) / statistics.median(rates)
-        print(f"{OURS} reads its weights at {share:.0%} of that")
+    for name, figures in found.items():
+        if figures is not None and name.startswith(OURS):
+            share = size / statistics.median(figures.steps) / statistics.median(rates)
+            print(f"{name} reads its weights at {share:.0%} of that")
 
 
 def _spread(numbers: list[float], factor: float) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from generation.shapes import CAPACITY, GROUP, SHAPES, Engine
 
-__all__ = ["load"]
+__all__ = ["load", "load_int8", "load_int16"]
 
 
 class _Ours:
@@ -28,11 +28,25 @@ class _Ours:
 
 
 def load(size: str, bits: int) -> Engine:
-    """The example with the weights of one seed."""
+    """The example with the weights of one seed, and products of float32."""
+    return _load(size, bits, "float32")
+
+
+def load_int16(size: str, bits: int) -> Engine:
+    """With activations in 16 bits by groups."""
+    return _load(size, bits, "int16")
+
+
+def load_int8(size: str, bits: int) -> Engine:
+    """With activations in 8 bits by groups, as the peers take them."""
+    return _load(size, bits, "int8")
+
+
+def _load(size: str, bits: int, activations: str) -> Engine:
     example = _example()
     config = example.SIZES[size]
     assert asdict(SHAPES[size]).items() <= asdict(config).items()
-    library = example.build(config, example.random_weights(), bits, GROUP)
+    library = example.build(config, example.random_weights(), bits, GROUP, activations)
     return _Ours(example.Llama(library, config, CAPACITY))
 
 
