@@ -4,9 +4,9 @@
 
 Each engine runs in a process of its own, with random weights in groups of 32, and waits while the others
 run. In a round each engine reads a prompt, and then some tokens one by one. Beside the engines a plain loop
-reads as many bytes as our weights take. The table has medians over all rounds, with quartiles in brackets.
-Memory is what a process has at the end without the pages of files that it maps; ours is that of the compiler,
-too, because it runs in the same process.
+reads as many bytes as our weights, keys and values take. The table has medians over all rounds, with
+quartiles in brackets. Memory is what a process has at the end without the pages of files that it maps; ours
+is that of the compiler, too, because it runs in the same process.
 
 All peers round activations to 8 bits by groups. Ours has a row for each of its three settings.
 

@@ -231,7 +231,7 @@ class Llama:
         # Shared with numpy: no op is left to TVM, whose code would need aligned memory.
         logits = self.function(*map(tvm_ffi.from_dlpack, given), *self.cache.memory, self.cache.filled)
         self.cache.advance(len(tokens))
-        found: np.ndarray = logits.numpy()[0]
+        found: np.ndarray = np.from_dlpack(logits)[0]
         return found
 
     def generate(self, prompt: Sequence[int], count: int) -> Iterator[int]:

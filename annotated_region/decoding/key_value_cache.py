@@ -97,7 +97,7 @@ class KeyValueCache:
         InputError
             There is no memory for so many tokens, or none are asked for.
         """
-        self.require_room(new)
+        self._require_room(new)
         mask = np.zeros((new, self.length + new), "float32")
         if new > 1:
             mask[:, self.length :] = np.triu(np.full((new, new), HIDDEN), 1)
@@ -106,6 +106,10 @@ class KeyValueCache:
     @checked
     def require_room(self, new: int) -> None:
         """Raise `InputError` unless there is at least one new token, and memory for all."""
+        self._require_room(new)
+
+    def _require_room(self, new: int) -> None:
+        # Without a check of types, which every step of a model would pay for twice.
         if new < 1 or self.length + new > self.capacity:
             raise InputError(
                 f"{self.length} tokens and {new} more do not fit into a cache for {self.capacity}; "
@@ -121,7 +125,7 @@ class KeyValueCache:
         InputError
             There is no memory for so many tokens, or there are none.
         """
-        self.require_room(new)
+        self._require_room(new)
         self.length += new
 
     @checked
@@ -144,7 +148,7 @@ class KeyValueCache:
                 f"a step returned {len(arrays)} kinds of rows; the cache has {len(self._arrays)}"
             )
         count = len(arrays[0])
-        self.require_room(count)
+        self._require_room(count)
         for number, (rows, memory) in enumerate(zip(arrays, self._arrays, strict=True)):
             expected = (count, *memory.shape[1:])
             if rows.shape != expected or rows.dtype != memory.dtype:

@@ -39,6 +39,11 @@ class Shape:
         attention = 2 * self.width * self.width + 2 * self.width * self.pairs * self.part
         return self.layers * (attention + 3 * self.width * self.hidden) + self.words * self.width
 
+    @property
+    def row(self) -> int:
+        """The numbers that one token leaves in the keys and values of all layers."""
+        return 2 * self.layers * self.pairs * self.part
+
 
 SHAPES = {
     "0.5B": Shape(32000, 1024, 24, 16, 4, 4608),
