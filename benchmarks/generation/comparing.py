@@ -159,8 +159,9 @@ def _compare(options: argparse.Namespace) -> None:
 def _bytes_of_token(options: argparse.Namespace) -> float:
     """What our engine reads for a token in the middle: weights, their scales, keys and values of float32."""
     shape = SHAPES[options.size]
-    filled = options.prompt + WARM + options.tokens / 2
-    return shape.weights * (options.bits + 32 / GROUP) / 8 + 4 * shape.row * filled
+    filled: float = options.prompt + WARM + options.tokens / 2
+    bits: int = options.bits
+    return shape.weights * (bits + 32 / GROUP) / 8 + 4 * shape.row * filled
 
 
 def _print(
