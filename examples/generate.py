@@ -312,7 +312,12 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="a folder with config.json and *.safetensors")
     parser.add_argument("--bits", type=int, choices=(4, 8), default=4, help="of a weight")
     parser.add_argument("--group", type=int, default=32, help="weights that share a scale")
-    parser.add_argument("--activations", choices=("float32", "int16", "int8"), default="float32")
+    parser.add_argument(
+        "--activations",
+        choices=("float32", "int16", "int8"),
+        default="float32",
+        help="what numbers are rounded to where they meet weights; fewer bits read a prompt faster",
+    )
     parser.add_argument("--prompt", type=int, nargs="+", default=list(range(1, 33)), help="token numbers")
     parser.add_argument("--tokens", type=int, default=32, help="how many to generate")
     given = parser.parse_args()

@@ -20,7 +20,7 @@ __all__ = ["main"]
 PROGRAM = Path(__file__).parents[1] / "generate.py"
 OURS = "annotated-region"
 ENGINES = {
-    OURS: ("ours", "load"),
+    OURS: ("ours", "load"),  # names of ours begin with it
     f"{OURS}-int16": ("ours", "load_int16"),
     f"{OURS}-int8": ("ours", "load_int8"),
     "llama.cpp": ("llama_cpp", "load"),

@@ -17,6 +17,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from kits.backends.dnnl.dnnl_harness import needs_onednn
+from kits.backends.dnnl.packed_samples import has_whole_numbers
 from tvm.support import cc
 
 import annotated_region as ar
@@ -25,7 +26,7 @@ from annotated_region.passes.weight_rounding.rounding import rounded
 EXAMPLE = Path(__file__).parents[2] / "examples" / "generate.py"
 CAPACITY = 16
 STEPS = 64
-SETTINGS = {"floats": (None, 32), "8 bits": (8, 32), "4 bits": (4, 32)}
+SETTINGS = {"floats": (None, 32), "8 bits": (8, 32), "4 bits": (4, 32), "4 and 16 bits": (4, 32, "int16")}
 
 
 @cache
@@ -46,7 +47,7 @@ def config():
 class Reference:
     """The same network over a whole text, in double precision, with what the rounded weights stand for."""
 
-    def __init__(self, bits, group):
+    def __init__(self, bits, group, activations="float32"):
         self.config, self.bits, self.group = config(), bits, group
         self.stored = {}
         draw = example().random_weights(3)
@@ -55,7 +56,7 @@ class Reference:
             self.stored[name] = draw(name, shape)
             return self.stored[name]
 
-        self.built = example().build(self.config, weight, bits, group)
+        self.built = example().build(self.config, weight, bits, group, activations)
 
     def matrix(self, name):
         array = self.stored[f"{name}.weight"]
@@ -113,6 +114,17 @@ def test_every_step_is_that_of_the_whole_text(setting, prompt):
     llama = example().Llama(reference.built, reference.config, prompt + STEPS)
     found = [llama.step(tokens[:prompt]), *(llama.step([token]) for token in tokens[prompt:])]
     np.testing.assert_allclose(found, expected[prompt - 1 :], rtol=1e-3, atol=1e-3)
+
+
+@needs_onednn
+def test_activations_of_8_bits_are_coarser():
+    found = []
+    for activations in ("float32", "int8"):
+        reference = references(4, 32, activations)
+        found.append(example().Llama(reference.built, reference.config, CAPACITY).step(range(CAPACITY)))
+    error = np.abs(found[1] - found[0]).max() / np.abs(found[0]).max()
+    assert error < 0.1
+    assert (error > 1e-3) == has_whole_numbers()
 
 
 @needs_onednn
