@@ -23,6 +23,8 @@ REFUSED = {
     "a mean of what is scattered": (r"scatter_reduce\.two \(.*\): it is not supported with these arguments"),
     "truth values as an index": r"TVM cannot import index\.Tensor \(.*\): ",
     "places of maxima": r"max_pool2d_with_indices\.default \(.*\): return_indices=True is not supported",
+    "statistics of a batch": r"batch_norm_legit.* \(.*\): the mean and the deviation beside its result",
+    "statistics of layers": r"native_layer_norm\.default .*: the mean and the deviation beside its result",
     "an effect": r"TVM cannot import the program: Unsupported input kind: InputKind\.TOKEN",
     "random numbers": r"randn_like\.default \(.*\): its result is random",
     "branches": r"^cond \(.*\): branches of torch\.cond cannot be imported; .* torch\.where",

@@ -22,6 +22,8 @@ def tenths(x):
 
 
 ARITHMETIC = {
+    "reciprocals of whole numbers": lambda x: torch.reciprocal((4 * x).to(torch.int64) * 2 + 1),
+    "reciprocals of truth values": lambda x: 1 / (x < 100),
     "a factor of the second operand": lambda x: (
         torch.add(x, x * x, alpha=2.5) + torch.sub(x, x * x, alpha=0.5)
     ),
@@ -226,6 +228,10 @@ REFUSED = {
     ),
     "truth values as an index": lambda x: x[:, torch.tensor([True] * 7)],
     "places of maxima": lambda x: functional.max_pool2d(x, 2, return_indices=True)[1],
+    "statistics of a batch": lambda x: torch.native_batch_norm(
+        x, None, None, torch.zeros(7), torch.ones(7), True, 0.1, 1e-5
+    )[1],
+    "statistics of layers": lambda x: torch.native_layer_norm(x, (8,), None, None, 1e-5)[2],
     "an effect": lambda x: torch.linalg.inv(x[0, :3, :3]),
     "random numbers": lambda x: x + torch.randn_like(x),
     "branches": lambda x: torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (x,)),
