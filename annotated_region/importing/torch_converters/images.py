@@ -1,12 +1,10 @@
 """Image ops that TVM 0.27's importer converts wrongly.
 
 *   ``grid_sample`` has the coordinates on the last axis; TVM's op expects them on the second axis.
-*   ``avg_pool2d`` may have an explicit divisor, which the importer ignores.
 *   ``interpolate(mode="nearest")`` reads ``floor(i * before / after)``; the importer uses pixel centres.
 *   ``interpolate(mode="bilinear", scale_factor=f)`` reads at ``(i + 0.5) / f - 0.5``; the importer replaces
     the factor by the quotient of the extents, which differs unless ``f`` times the extent is a whole number.
 *   ``interpolate(antialias=True)`` averages skipped elements; the importer ignores it.
-*   ``max_pool2d(return_indices=True)`` gets zeros as indices. It is rejected if they are read.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ from tvm import relax
 from annotated_region.errors import ModelError
 from annotated_region.importing.axis_products import product_along
 from annotated_region.importing.interpolation import AxisScale, Interpolation, weights
+from annotated_region.importing.torch_converters.poolings import largest_without_places
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import (
     TorchNode,
@@ -44,28 +43,6 @@ def sampled(node: TorchNode) -> relax.Expr:
             align_corners=bool(node.argument(4, "align_corners", default=False)),
         )
     )
-
-
-@converts("avg_pool2d.default")
-def averaged_by_divisor(node: TorchNode) -> relax.Expr | None:
-    """Average pooling with an explicit divisor: averages over full windows, scaled."""
-    divisor, window = node.argument(6, "divisor_override"), node.argument(1, "kernel_size")
-    if divisor is None or bool(node.argument(4, "ceil_mode", default=False)):
-        return None
-    assert isinstance(window, list)
-    assert isinstance(divisor, int)
-    data = node.tensor(0)
-    averages = node.emit(
-        relax.op.nn.avg_pool2d(
-            data,
-            pool_size=window,
-            strides=node.argument(2, "stride") or window,
-            padding=node.argument(3, "padding", [0, 0]),
-            count_include_pad=True,
-        )
-    )
-    scale = window[0] * window[-1] / divisor
-    return node.emit(relax.op.multiply(averages, relax.const(scale, dtype_of_tensor(data))))
 
 
 @converts("upsample_nearest2d.vec")
@@ -148,14 +125,6 @@ def _blended(node: TorchNode, data: relax.Expr, axis: int, extent: int, factor: 
     )
     step = node.emit(relax.op.multiply(node.emit(relax.op.subtract(other, one)), weights))
     return node.emit(relax.op.add(one, step))
-
-
-@converts("max_pool2d_with_indices.default", "max_pool3d_with_indices.default")
-def largest_without_places(node: TorchNode) -> relax.Expr | None:
-    """The maxima; rejected if their places are read."""
-    if any(user.args[1] == 1 and user.users for user in node.node.users):
-        raise ModelError("return_indices=True is not supported: Relax has no places of maxima in windows")
-    return None
 
 
 @converts("_adaptive_avg_pool2d.default")

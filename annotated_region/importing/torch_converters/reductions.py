@@ -84,6 +84,8 @@ def any_along_axes(node: TorchNode) -> relax.Expr:
 def running(node: TorchNode) -> relax.Expr | None:
     """A cumulative sum or product; in int64 for integers and booleans."""
     data, axis = node.tensor(0), node.argument(1, "dim")
+    if not extents_of_tensor(data):
+        return node.cast(data, node.dtype)  # TVM's sums along the only axis, which a scalar lacks
     if dtype_of_tensor(data) == node.dtype:
         return None
     operation = relax.op.cumsum if node.name == "cumsum.default" else relax.op.cumprod

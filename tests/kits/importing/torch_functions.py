@@ -145,6 +145,7 @@ SCATTERS = {
 }
 
 REDUCTIONS = {
+    "a running sum of one number": lambda x: (torch.cumsum(x.sum(), 0), torch.cumsum(x.amax() > 0, 0)),
     "extremes": lambda x: (x.amax(1), x.amin((1, 2), keepdim=True), x.amax(), numbers(x).amin(-1), *x.min(2)),
     "products": lambda x: (x.prod(1), numbers(x).prod(2), (x > -1).prod(2)),
     "truth": lambda x: ((x > 5).any(), (x > -9).all(), (x > 0).any(1), (x * (x > 1)).any(2)),
@@ -164,6 +165,17 @@ IMAGES = {
         x, grid_of(x), mode="nearest", padding_mode="border", align_corners=True
     ),
     "a divisor": lambda x: torch.nn.functional.avg_pool2d(x, (2, 3), (1, 2), (1, 1), divisor_override=5),
+    "a divisor, rounded up": lambda x: (
+        functional.avg_pool2d(x, 3, 1, 1, True, False, 2),
+        functional.avg_pool2d(x, (4, 4), (3, 5), 1, True, False, 2),
+        functional.avg_pool2d(x[0], (6, 6), (3, 3), (2, 3), True, True, 2),
+        functional.avg_pool3d(x[:, None], (2, 3, 4), (1, 2, 2), (0, 1, 2), True, True, 2),
+        functional.avg_pool3d(x, (3, 3, 4), (2, 3, 2), (1, 1, 0), False, False, 7),
+    ),
+    "a divisor of whole numbers": lambda x: (
+        functional.avg_pool2d((9 * x).to(torch.int64), (3, 2), (2, 1), 1, True, False, 2),
+        functional.avg_pool3d((9 * x[:, None]).to(torch.int64), (2, 3, 4), divisor_override=5),
+    ),
     "nearest, not by whole factors": lambda x: torch.nn.functional.interpolate(x, size=(7, 11)),
     "nearest, smaller": lambda x: torch.nn.functional.interpolate(x, size=(3, 5)),
     "nearest, by factors": lambda x: functional.interpolate(x, scale_factor=(2.3, 0.4)),
