@@ -28,8 +28,12 @@ from annotated_region.tvm_adapter.modules import allow_freeing
 __all__ = ["LinkedExecutable", "LinkedRegion", "compile_module", "machine_of", "targets_of"]
 
 
-# TVM raises these, and subclasses of them, when its passes or LLVM fail.
-_FAILURES_OF_TVM = (RuntimeError, ValueError, TypeError, NotImplementedError)
+# TVM raises these, and subclasses of them, when its passes or LLVM fail. Its definitions of ops in Python
+# assert what they support, and read numbers from symbolic extents.
+_FAILURES_OF_TVM = (
+    *(RuntimeError, ValueError, TypeError, NotImplementedError),
+    *(AssertionError, AttributeError, IndexError),
+)
 
 
 # Workers, errors and other objects of a process refer to code of the library that made them, so its code must

@@ -18,7 +18,6 @@ from annotated_region.importing.torch_converters.agreement import Agreement
 from annotated_region.importing.torch_converters.converting import CONVERTERS
 from annotated_region.importing.torch_converters.torch_node import TorchNode, shape_difference
 from annotated_region.importing.torch_inputs import with_settled_extents
-from annotated_region.importing.torch_norms import group_norm
 from annotated_region.importing.torch_types import keep_operand_types
 
 if TYPE_CHECKING:
@@ -171,10 +170,7 @@ class _NotedConversions:
         """The result of a node by this package's converters, or otherwise by TVM's."""
         self._table = self._table or importer.create_convert_map()
         converter = CONVERTERS.get(name)
-        if converter is None:
-            own: relax.Expr | None = group_norm(node, importer)
-        else:
-            own = converter(TorchNode(node, importer, self.constants))
+        own = None if converter is None else converter(TorchNode(node, importer, self.constants))
         if own is None and name not in self._table:
             raise ModelError("it is not supported with these arguments")
         return self._table[name](node) if own is None else own

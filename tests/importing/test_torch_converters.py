@@ -16,15 +16,13 @@ import annotated_region as ar
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
 SIZES = ((2, 7), (1, 5), (3, 12))
-GROUPS = ("arithmetic", "indexing", "slices", "views", "scatters", "reductions")
+GROUPS = ("arithmetic", "indexing", "slices", "views", "scatters", "reductions", "numbers")
 REFUSED = {
     "antialiasing between corners": r"_upsample_bilinear2d_aa\.default \(.*\): antialias=True with align",
     "an op without converter": r"TVM cannot import the program: .*logcumsumexp\.default",
     "a mean of what is scattered": (r"scatter_reduce\.two \(.*\): it is not supported with these arguments"),
     "truth values as an index": r"TVM cannot import index\.Tensor \(.*\): ",
     "places of maxima": r"max_pool2d_with_indices\.default \(.*\): return_indices=True is not supported",
-    "statistics of a batch": r"batch_norm_legit.* \(.*\): the mean and the deviation beside its result",
-    "statistics of layers": r"native_layer_norm\.default .*: the mean and the deviation beside its result",
     "an effect": r"TVM cannot import the program: Unsupported input kind: InputKind\.TOKEN",
     "random numbers": r"randn_like\.default \(.*\): its result is random",
     "branches": r"^cond \(.*\): branches of torch\.cond cannot be imported; .* torch\.where",
@@ -56,6 +54,13 @@ def test_results_are_those_of_torch(torch_functions, group, target):
     assert_as_in_torch(torch_functions, group, calls, (0, 1), target)
 
 
+@pytest.mark.parametrize("target", ["", pytest.param("dnnl", marks=needs_onednn)])
+def test_parts_are_those_of_torch(torch_functions, target):
+    """PyTorch squeezes axes of one element, and halves those of one to one part; a program does not."""
+    calls = [torch_functions.seeded(*size, torch_functions.WIDTH) for size in ((3, 7), (4, 12))]
+    assert_as_in_torch(torch_functions, "parts", calls, (0, 1), target)
+
+
 @pytest.mark.parametrize("group", ["slices", "views"])
 def test_onnx_runtime_answers_as_torch(torch_functions, group):
     calls = [torch_functions.seeded(*size, torch_functions.WIDTH) for size in SIZES]
@@ -68,6 +73,14 @@ def test_images_are_those_of_torch(torch_functions, target):
     assert_as_in_torch(torch_functions, "images", calls, (0,), target)
 
 
+@pytest.mark.parametrize("target", ["", pytest.param("dnnl", marks=needs_onednn)])
+def test_norms_are_those_of_torch(torch_functions, target):
+    """Of a batch that is known, and of any."""
+    calls = [torch_functions.seeded(batch, 3, 12, 14) for batch in (2, 3)]
+    assert_as_in_torch(torch_functions, "norms", calls, (0,), target)
+    assert_as_in_torch(torch_functions, "norms", calls[:1], (), target)
+
+
 @needs_onednn
 def test_images_of_other_sizes_are_resized_in_one_region(torch_functions):
     names = ("means of parts", "nearest, smaller", "nearest, not by whole factors", "smoothed")
@@ -77,7 +90,7 @@ def test_images_of_other_sizes_are_resized_in_one_region(torch_functions):
 
 
 def test_all_groups_are_tried(torch_functions):
-    assert {*GROUPS, "images"} == set(torch_functions.GROUPS)
+    assert {*GROUPS, "images", "norms", "parts"} == set(torch_functions.GROUPS)
     assert set(REFUSED) == set(torch_functions.REFUSED)
 
 

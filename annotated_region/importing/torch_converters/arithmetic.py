@@ -121,7 +121,9 @@ def rounded_quotient(node: TorchNode) -> relax.Expr | None:
 def comparison(node: TorchNode) -> relax.Expr | None:
     """A comparison in the type to which PyTorch promotes both operands."""
     left, right = node.argument(0), node.argument(1)
-    dtype = _promoted(node)
+    # TVM cannot order booleans, and compares those without axes wrongly.
+    promoted = _promoted(node)
+    dtype = "int8" if promoted == "bool" else promoted
     fits = all(_fits(each, dtype) for each in (left, right))
     if fits and not _is_extent(left) and not _is_extent(right):
         return None
@@ -134,37 +136,6 @@ def choice(node: TorchNode) -> relax.Expr | None:
     """A selection between operands that are cast to the type of the result."""
     operands = _operands(node, node.argument(1), node.argument(2), node.dtype)
     return None if operands is None else node.emit(relax.op.where(node.tensor(0), *operands))
-
-
-@converts("clamp.default", "clamp_min.default", "clamp_max.default")
-def clamped(node: TorchNode) -> relax.Expr | None:
-    """``clamp`` of integers, one bound of which may be missing, and by bounds that cross: the upper counts.
-
-    TVM cannot compile an infinite integer bound, and applies the lower bound last.
-    """
-    data = node.tensor(0)
-    least, most = _bounds(node)
-    if "int" not in dtype_of_tensor(data) or "int" not in node.dtype:
-        return _clamped_to_upper_bound(node, data, least, most)
-    if not all(each is None or isinstance(each, int) for each in (least, most)):
-        return None
-    data = node.cast(data, node.dtype)
-    if isinstance(least, int):
-        data = node.emit(relax.op.maximum(data, relax.const(least, node.dtype)))
-    return (
-        data
-        if not isinstance(most, int)
-        else node.emit(relax.op.minimum(data, relax.const(most, node.dtype)))
-    )
-
-
-def _clamped_to_upper_bound(
-    node: TorchNode, data: relax.Expr, least: object, most: object
-) -> relax.Expr | None:
-    """Floats by bounds that cross; None for others, which TVM clips as PyTorch does."""
-    if not isinstance(least, int | float) or not isinstance(most, int | float) or least <= most:
-        return None
-    return node.emit(relax.op.clip(node.cast(data, node.dtype), most, most))
 
 
 @converts("pow.Scalar")
@@ -200,14 +171,6 @@ def extreme_extent(node: TorchNode) -> relax.Expr:
 def _exact(node: TorchNode, left: object, right: object) -> relax.Expr | None:
     operands = _operands(node, left, right, node.dtype)
     return None if operands is None else _QUOTIENTS[node.name](node, *operands)
-
-
-def _bounds(node: TorchNode) -> tuple[object, object]:
-    if node.name == "clamp_min.default":
-        return node.argument(1, "min"), None
-    if node.name == "clamp_max.default":
-        return None, node.argument(1, "max")
-    return node.argument(1, "min"), node.argument(2, "max")
 
 
 def _of_booleans(node: TorchNode, left: object, right: object) -> relax.Expr | None:

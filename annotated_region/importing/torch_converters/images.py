@@ -24,6 +24,7 @@ from annotated_region.importing.torch_converters.torch_node import (
     dtype_of_tensor,
     extents_of_tensor,
 )
+from annotated_region.tvm_adapter.types import expect
 
 _METHODS: Mapping[object, str] = {0: "bilinear", 1: "nearest", 2: "bicubic"}
 _PADDINGS: Mapping[object, str] = {0: "zeros", 1: "border", 2: "reflection"}
@@ -59,6 +60,8 @@ def nearest(node: TorchNode) -> relax.Expr | None:
     known = [(before, after) for before, after in zip(extents, size, strict=True) if isinstance(before, int)]
     if len(known) == len(size) and any(after % before for before, after in known):
         return _picked(node, data, [(before, after, before / after) for before, after in known])
+    if node.argument(1, "output_size") is not None and len(known) < len(size):
+        return _picked_in_run(node, data, size)
     return node.emit(
         relax.op.image.resize2d(
             data,
@@ -82,6 +85,20 @@ def _picked(node: TorchNode, data: relax.Expr, steps: list[tuple[int, int, float
     for axis, (before, after, step) in enumerate(steps, 2):
         places = np.floor(np.arange(after, dtype="float32") * np.float32(step)).astype("int64")
         data = node.emit(relax.op.take(data, relax.const(np.minimum(places, before - 1)), axis))
+    return data
+
+
+def _picked_in_run(node: TorchNode, data: relax.Expr, size: list[object]) -> relax.Expr:
+    """The nearest elements where an extent before or after is symbolic; the steps are computed in float32."""
+    for axis, (before, after) in enumerate(zip(extents_of_tensor(data)[2:], size, strict=True), 2):
+        extents = [node.number_as_tensor(each, "float32") for each in (before, after)]
+        old, new = (expect(relax.Expr, each) for each in extents)
+        step = node.emit(relax.op.divide(old, new))
+        rows = node.cast(node.emit(relax.op.arange(0, after, 1, "int64")), "float32")
+        last = node.emit(relax.op.subtract(old, relax.const(1.0, "float32")))
+        nearest_row = node.emit(relax.op.minimum(node.emit(relax.op.multiply(rows, step)), last))
+        places = node.cast(nearest_row, "int64")  # rounds down
+        data = node.emit(relax.op.take(data, places, axis))
     return data
 
 

@@ -38,15 +38,45 @@ def minimum(node: TorchNode) -> relax.Expr:
 @converts("min.dim")
 def minimum_and_its_place(node: TorchNode) -> relax.Expr:
     """The minima along an axis, and the index of the first of each."""
+    return _extreme_and_its_place(node, relax.op.min, relax.op.argmin)
+
+
+@converts("max.dim")
+def maximum_and_its_place(node: TorchNode) -> relax.Expr | None:
+    """The maxima of booleans along an axis, or of one number, and their indices; others are left to TVM."""
+    if dtype_of_tensor(node.tensor(0)) != "bool" and extents_of_tensor(node.tensor(0)):
+        return None
+    return _extreme_and_its_place(node, relax.op.max, relax.op.argmax)
+
+
+def _extreme_and_its_place(node: TorchNode, extreme: Reduction, place_of: Reduction) -> relax.Expr:
     data, axis = node.tensor(0), node.argument(1, "dim")
+    if not extents_of_tensor(data):
+        return node.emit(relax.Tuple([data, relax.const(0, "int64")]))
     keeps = bool(node.argument(2, "keepdim", default=False))
-    places = node.emit(relax.op.argmin(data, axis, keeps))
-    return node.emit(relax.Tuple([node.emit(relax.op.min(data, axis, keeps)), places]))
+    dtype = dtype_of_tensor(data)
+    data = node.cast(data, "int8") if dtype == "bool" else data
+    places = node.emit(place_of(data, axis, keeps))
+    return node.emit(relax.Tuple([node.cast(node.emit(extreme(data, axis, keeps)), dtype), places]))
 
 
-@converts("prod.dim_int")
+@converts("argmax.default", "argmin.default")
+def place_of_scalar(node: TorchNode) -> relax.Expr | None:
+    """The index of the only element; those of others are left to TVM."""
+    return None if extents_of_tensor(node.tensor(0)) else relax.const(0, "int64")
+
+
+@converts("max.default", "min.default")
+def extreme_of_booleans(node: TorchNode) -> relax.Expr | None:
+    """Whether any or all booleans are true; extremes of numbers are left to TVM."""
+    if dtype_of_tensor(node.tensor(0)) != "bool":
+        return None
+    return _reduced(node, relax.op.max if node.name == "max.default" else relax.op.min)
+
+
+@converts("prod.default", "prod.dim_int")
 def product(node: TorchNode) -> relax.Expr:
-    """The product along an axis; in int64 for integers and booleans."""
+    """The product of all elements or along an axis; in int64 for integers and booleans."""
     return _reduced(node, relax.op.prod)
 
 

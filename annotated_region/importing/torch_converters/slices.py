@@ -5,16 +5,20 @@ such as ``min(n, 1)``, with which neither TVM nor targets can infer the shape of
 its last position does not compile. For a tensor with at least one row, as PyTorch assumes, these slices are
 in bounds and their extents are simple; for an empty tensor they would read a row that does not exist.
 
-Where one bound is computed from extents, and one is negative, the importer fails.
+Where one bound is computed from extents, and one is negative, the importer fails. It fails as well on parts
+whose lengths are computed, such as the halves of a symbolic axis.
 """
 
 from __future__ import annotations
+
+from itertools import accumulate, pairwise
 
 from tvm import relax, tirx
 
 from annotated_region.importing.torch_converters.bounds import END, bound_in, is_below_zero
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import TorchNode, extents_of_tensor
+from annotated_region.tvm_adapter.arithmetic import Extent
 
 
 @converts("slice.Tensor")
@@ -56,3 +60,25 @@ def _between(node: TorchNode, data: relax.Expr, axis: int, begin: object, end: o
     if not begins_anywhere:
         return node.emit(relax.op.strided_slice(data, [axis], [first], [last], assume_inbound=True))
     return node.emit(relax.op.take(data, node.emit(relax.op.arange(first, last, 1, "int64")), axis))
+
+
+@converts("split_with_sizes.default")
+def split_by_lengths(node: TorchNode) -> relax.Expr | None:
+    """The parts of an axis, some lengths of which are computed from extents; others are left to TVM."""
+    data, lengths, axis = node.tensor(0), node.argument(1, "split_sizes"), node.argument(2, "dim", 0)
+    assert isinstance(lengths, list)
+    assert isinstance(axis, int)
+    if all(isinstance(length, int) for length in lengths):
+        return None
+    extents = extents_of_tensor(data)
+    axis %= len(extents)
+    ends: list[Extent] = list(accumulate(lengths))
+    bounds = pairwise([0, *ends[:-1], extents[axis]])
+    return node.emit(
+        relax.Tuple(
+            [
+                node.emit(relax.op.strided_slice(data, [axis], [first], [last], assume_inbound=True))
+                for first, last in bounds
+            ]
+        )
+    )

@@ -22,7 +22,7 @@ _EXPONENTIAL = (1.0, 1 / 2, 1 / 6, 1 / 24)
 @converts("log1p.default")
 def logarithm_beside_one(node: TorchNode) -> relax.Expr | None:
     """``log(1 + x)``."""
-    data = node.tensor(0)
+    data = node.cast(node.tensor(0), node.dtype)
     given = node.given(0)
     if dtype_of_tensor(data) != "float32" or "exp.default" in str(getattr(given, "target", "")):
         return None
@@ -33,7 +33,7 @@ def logarithm_beside_one(node: TorchNode) -> relax.Expr | None:
 @converts("expm1.default")
 def exponential_beside_one(node: TorchNode) -> relax.Expr | None:
     """``exp(x) - 1``."""
-    data = node.tensor(0)
+    data = node.cast(node.tensor(0), node.dtype)
     if dtype_of_tensor(data) != "float32":
         return None
     whole = relax.op.subtract(node.emit(relax.op.exp(data)), relax.const(1.0, "float32"))

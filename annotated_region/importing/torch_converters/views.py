@@ -1,6 +1,6 @@
 """Repetitions with symbolic counts, windows and joins of several types, which TVM 0.27's importer rejects.
 
-It also writes the extent of a -1 as a quotient of products with common factors.
+It also writes the extent of a -1 as a quotient of products with common factors, and squeezes symbolic axes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from operator import mul
 import numpy as np
 from tvm import relax
 
-from annotated_region.errors import ModelError
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import (
     TorchNode,
@@ -44,8 +43,12 @@ def reshaped(node: TorchNode) -> relax.Expr | None:
     TVM's importer divides the products of all extents, of which TVM proves little.
     """
     data, sizes = node.tensor(0), node.argument(1, "size")
-    if not isinstance(sizes, list) or not any(isinstance(size, int) and size == -1 for size in sizes):
+    if not isinstance(sizes, list):
         return None
+    if not any(isinstance(size, int) and size == -1 for size in sizes):
+        # TVM's importer looks for a -1 among symbolic sizes as well, which it cannot compare.
+        is_known = all(isinstance(size, int) for size in sizes)
+        return None if is_known else node.emit(relax.op.reshape(data, relax.ShapeExpr(sizes)))
     place = next(index for index, size in enumerate(sizes) if isinstance(size, int) and size == -1)
     known = getattr(node.node.meta.get("val"), "shape", sizes)[place]
     others = [size for index, size in enumerate(sizes) if index != place]
@@ -93,11 +96,30 @@ def windows(node: TorchNode) -> relax.Expr:
     assert isinstance(size, int)
     assert isinstance(step, int)
     extents = extents_of_tensor(data)
+    if not extents:
+        return node.emit(relax.op.expand_dims(data, 0))
     axis %= len(extents)
-    extent = extents[axis]
-    if not isinstance(extent, int):
-        raise ModelError(f"windows along the symbolic extent {extent} are not supported")
-    places = np.arange(0, extent - size + 1, step)[:, None] + np.arange(size)
-    parts = node.emit(relax.op.take(data, relax.const(places), axis))
+    parts = node.emit(relax.op.take(data, _places(node, extents[axis], size, step), axis))
     axes = [place for place in range(len(extents) + 1) if place != axis + 1]
     return node.emit(relax.op.permute_dims(parts, [*axes, axis + 1]))
+
+
+def _places(node: TorchNode, extent: Extent, size: int, step: int) -> relax.Expr:
+    """The indices of the elements of each window."""
+    if isinstance(extent, int):
+        return relax.const(np.arange(0, extent - size + 1, step)[:, None] + np.arange(size))
+    first = node.emit(relax.op.arange(0, extent - (size - 1), step, "int64"))
+    return node.emit(
+        relax.op.add(node.emit(relax.op.expand_dims(first, 1)), relax.const(np.arange(size), "int64"))
+    )
+
+
+@converts("squeeze.dims")
+def squeezed(node: TorchNode) -> relax.Expr:
+    """Without those of the given axes that have the extent 1; symbolic extents are not 1, as in PyTorch."""
+    data, given = node.tensor(0), node.argument(1, "dim")
+    assert isinstance(given, list)
+    extents = extents_of_tensor(data)
+    axes = [int(axis) % len(extents) for axis in given] if extents else []
+    single = [axis for axis in axes if isinstance(extents[axis], int) and extents[axis] == 1]
+    return node.emit(relax.op.squeeze(data, single)) if single else data

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch.nn import functional
 
@@ -13,6 +15,16 @@ WIDTH = 8
 def numbers(x):
     """From x, whole numbers between -5 and 5 or so."""
     return (x * 3).long()
+
+
+def zeros_among(x):
+    """Where x is small, zeros of both signs."""
+    return torch.where(x.abs() < 0.7, torch.tensor([0.0, -0.0, -0.0, 0.0, 0.0, 0.0, -0.0, -0.0]), x)
+
+
+def roots(x):
+    """Roots, which are no numbers where x is negative."""
+    return torch.sqrt(x)
 
 
 def tenths(x):
@@ -46,7 +58,16 @@ ARITHMETIC = {
     "bounds of whole numbers": lambda x: (
         numbers(x).clamp(min=0) + numbers(x).clamp(max=2) + numbers(x).clamp(-1, 1)
     ),
+    "bounds that are tensors": lambda x: (
+        x[0].clamp(x - 1, x + 0.5),
+        x[:, :1].clamp(min=x),
+        numbers(x).clamp_max(numbers(x[:1, 0])),
+        numbers(x).clamp(x[0, 0], None),
+        (x > 0).clamp(min=x[:1] > 1),
+    ),
+    "bounds that are extents": lambda x: (x.clamp(max=x.shape[0]), numbers(x).clamp(-1, x.shape[1] - 6)),
     "bounds that cross": lambda x: (x.clamp(0.5, -0.5), numbers(x).clamp(2, -2), x.clamp(-0.5, 0.5)),
+    "truth values compared": lambda x: ((x > 0) >= (x > 1), (x.amax() > 0) == (x > 0), (x > 0) < (x < 1)),
     "choices of several types": lambda x: torch.where(x > 0, x, 0) + torch.where(x > 0.5, numbers(x), x),
     "powers of whole numbers": lambda x: x + 2.0 ** torch.arange(x.shape[1])[:, None],
     "powers of even numbers": lambda x: (
@@ -126,15 +147,41 @@ VIEWS = {
     "repeated by rows in front": lambda x: x[0, 0].repeat(x.shape[1], 2),
     "beside other types": lambda x: torch.cat([x, numbers(x), x > 0], 1),
     "beside an empty list": lambda x: torch.cat([x.new_zeros(0), x, torch.zeros(0)], 1),
+    "windows along rows": lambda x: functional.pad(x, (0, 0, 3, 0)).unfold(1, 3, 2),
+    "around": lambda x: functional.pad(x, (2, 1), mode="circular"),
+    "around rows": lambda x: functional.pad(x.transpose(1, 2), (1, 1), mode="circular"),
+    "stretched": lambda x: (
+        functional.interpolate(x.transpose(1, 2), size=5),
+        functional.interpolate(x.transpose(1, 2), scale_factor=2),
+        functional.interpolate(x.transpose(1, 2), size=5, mode="linear"),
+        functional.interpolate(x[None], size=(9, 5)),
+    ),
+    "copied": lambda x: (
+        torch.ops.aten.permute_copy(x, [2, 0, 1]),
+        torch.ops.aten.view_copy(x, [-1, 4]),
+        torch.ops.aten.narrow_copy(x, 2, 1, 3),
+        *torch.ops.aten.unbind_copy(x, 2)[:2],
+    ),
     "windows": lambda x: (x.unfold(2, 3, 2), x[:, :1].unfold(-1, 4, 5)),
     "a count rounded up": lambda x: x[0, 0].repeat(-(-x.shape[1] // 4), 1),
     "padded to whole blocks": lambda x: functional.pad(x, (0, 0, x.shape[1], -x.shape[1] % 4), value=2.0),
+}
+
+PARTS = {
+    "without axes of one": lambda x: (x[:, None].squeeze(), x[:, :1].squeeze(), x[None].squeeze((0, 1))),
+    "halves": lambda x: (*torch.chunk(x, 2, 1), *torch.chunk(x, 2, 0)),
 }
 
 SCATTERS = {
     "fewer places than elements": lambda x: torch.zeros_like(x).scatter(
         2, numbers(x)[..., :2].abs().clamp(max=7), x
     ),
+    "in order where true": lambda x: (
+        x.masked_scatter(x > 0, x * 2),
+        x[0, 0].masked_scatter(x > 0.5, torch.arange(x.shape[0] * x.shape[1] * WIDTH) * 1.0),
+        numbers(x).masked_scatter(x[:, :, :1] > 0, numbers(x) + 9),
+    ),
+    "all of an axis": lambda x: torch.slice_scatter(x, x * 2, 2, 0, WIDTH),
     "sums": lambda x: torch.zeros_like(x).scatter_add(1, torch.zeros_like(x, dtype=torch.long), x),
     "fewer places along all axes": lambda x: torch.zeros_like(x).scatter(
         2, numbers(x)[:, :3, :2].abs().clamp(max=7), x
@@ -147,6 +194,15 @@ SCATTERS = {
 REDUCTIONS = {
     "a running sum of one number": lambda x: (torch.cumsum(x.sum(), 0), torch.cumsum(x.amax() > 0, 0)),
     "extremes": lambda x: (x.amax(1), x.amin((1, 2), keepdim=True), x.amax(), numbers(x).amin(-1), *x.min(2)),
+    "of one number": lambda x: (*x.sum().max(0), x.sum().argmax(), *(x.sum() > 0).min(0)),
+    "of truth values": lambda x: (
+        (x > -9).prod(),
+        numbers(x).sign().prod(),
+        (x > 0).amax(),
+        (x > 2).max(),
+        *(x > 0).max(1),
+        *(x > 0).min(2, keepdim=True),
+    ),
     "products": lambda x: (x.prod(1), numbers(x).prod(2), (x > -1).prod(2)),
     "truth": lambda x: ((x > 5).any(), (x > -9).all(), (x > 0).any(1), (x * (x > 1)).any(2)),
     "counts": lambda x: ((x > 0).cumsum(1), (x > 0).sum(1), numbers(x).int().cumsum(2)),
@@ -220,6 +276,75 @@ def grid_of(x):
     return torch.tanh(x[:, :2].permute(0, 2, 3, 1)) * 1.2
 
 
+NUMBERS = {
+    "of whole numbers": lambda x: (
+        torch.exp(numbers(x)),
+        torch.cos(numbers(x)),
+        torch.rsqrt(numbers(x).abs() + 1),
+        torch.log2(numbers(x).abs() + 1),
+        torch.log10(numbers(x).abs() + 1),
+        torch.log1p(numbers(x).abs()),
+        torch.expm1(numbers(x).clamp(max=2)),
+        torch.sigmoid(x > 0),
+        torch.erf(numbers(x)),
+    ),
+    "powers of two": lambda x: (torch.exp2(x), torch.exp2(numbers(x)), torch.ldexp(x, numbers(x))),
+    "signs": lambda x: (torch.signbit(zeros_among(x)), torch.signbit(numbers(x))),
+    "copied signs": lambda x: (
+        torch.copysign(x, zeros_among(x.flip(0))),
+        torch.copysign(numbers(x), -0.0),
+        torch.copysign(x, -1.5),
+    ),
+    "extremes beside no numbers": lambda x: (
+        torch.fmax(roots(x), x),
+        torch.fmin(x, roots(x)),
+        torch.fmax(numbers(x), numbers(-x)),
+        torch.fmin(roots(x), roots(-x)),
+    ),
+    "angles": lambda x: (
+        torch.atan2(x, x.flip(2)),
+        torch.atan2(zeros_among(x), zeros_among(x.flip(2))),
+        torch.atan2(zeros_among(x), -zeros_among(x.flip(2)).abs()),
+        torch.atan2(x * math.inf, x.flip(2) * math.inf),
+        torch.atan2(x, x.flip(2) * math.inf),
+        torch.atan2(numbers(x), x),
+    ),
+    "floats of extents": lambda x: (
+        x * (1 / x.shape[1]),
+        x * x.shape[1] ** -0.5 + 1 / torch.sym_sqrt(x.shape[1]),
+        x / (x.shape[1] / 3),
+    ),
+    "in order": lambda x: torch.sort(numbers(x), dim=1, descending=True, stable=True),
+    "truth values in order": lambda x: torch.sort(x > 0, dim=2, stable=True),
+    "beside a sum": lambda x: (
+        torch.addmv(x[0, :, 0], x[0], torch.ones(WIDTH), beta=2, alpha=0.5),
+        torch.addbmm(x[0, :, :3], x, x[:, :3].transpose(1, 2), beta=0),
+    ),
+    "two vectors and a matrix": lambda x: functional.bilinear(
+        x, x.flip(2), torch.arange(3.0 * WIDTH * WIDTH).reshape(3, WIDTH, WIDTH) / 99, torch.arange(3.0)
+    ),
+}
+
+NORMS = {
+    "of instances": functional.instance_norm,
+    "of instances, scaled": lambda x: functional.instance_norm(
+        x, weight=torch.arange(3.0), bias=torch.ones(3), eps=0.1
+    ),
+    "of running statistics": lambda x: functional.instance_norm(
+        x, torch.arange(3.0), torch.arange(3.0) + 1, use_input_stats=False
+    ),
+    "statistics of a batch": lambda x: torch.native_batch_norm(
+        x, torch.arange(3.0), None, torch.zeros(3), torch.ones(3), True, 0.1, 1e-5
+    ),
+    "running statistics of a batch": lambda x: torch.ops.aten._native_batch_norm_legit_functional(
+        x, None, torch.ones(3), torch.arange(3.0), torch.arange(3.0) + 1, True, 0.3, 1e-5
+    ),
+    "statistics of layers": lambda x: (
+        *torch.native_layer_norm(x, (12, 14), None, None, 1e-5),
+        *torch.native_layer_norm(x, (14,), torch.arange(14.0), torch.ones(14), 0.1),
+    ),
+}
+
 GROUPS = {
     "arithmetic": ARITHMETIC,
     "indexing": INDEXING,
@@ -227,7 +352,10 @@ GROUPS = {
     "views": VIEWS,
     "scatters": SCATTERS,
     "reductions": REDUCTIONS,
+    "parts": PARTS,
     "images": IMAGES,
+    "norms": NORMS,
+    "numbers": NUMBERS,
 }
 
 REFUSED = {
@@ -240,10 +368,6 @@ REFUSED = {
     ),
     "truth values as an index": lambda x: x[:, torch.tensor([True] * 7)],
     "places of maxima": lambda x: functional.max_pool2d(x, 2, return_indices=True)[1],
-    "statistics of a batch": lambda x: torch.native_batch_norm(
-        x, None, None, torch.zeros(7), torch.ones(7), True, 0.1, 1e-5
-    )[1],
-    "statistics of layers": lambda x: torch.native_layer_norm(x, (8,), None, None, 1e-5)[2],
     "an effect": lambda x: torch.linalg.inv(x[0, :3, :3]),
     "random numbers": lambda x: x + torch.randn_like(x),
     "branches": lambda x: torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (x,)),

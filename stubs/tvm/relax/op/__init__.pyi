@@ -23,6 +23,7 @@ argmin: _Op
 argsort: _Op
 assert_op: _Op
 astype: _Op
+atan: _Op
 bitwise_and: _Op
 bitwise_not: _Op
 broadcast_to: _Op
@@ -58,6 +59,7 @@ greater_equal: _Op
 hamming_window: _Op
 index_put: _Op
 index_tensor: _Op
+isnan: _Op
 less: _Op
 less_equal: _Op
 log: _Op

@@ -1,0 +1,132 @@
+"""Norms with their statistics, and those of symbolic channels, which TVM 0.27's importer rejects.
+
+The importer returns zeros or other numbers for the mean and the reciprocal deviation beside a batch norm or a
+layer norm. An instance norm of a symbolic batch is exported as a batch norm of ``batch * channels`` channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm import relax
+
+from annotated_region.importing.torch_converters.registry import converts
+from annotated_region.importing.torch_converters.torch_node import (
+    TorchNode,
+    dtype_of_tensor,
+    extents_of_tensor,
+)
+from annotated_region.tvm_adapter.arithmetic import Extent
+from annotated_region.tvm_adapter.types import expect
+
+
+@converts("_native_batch_norm_legit.no_stats")
+def norm_of_batch(node: TorchNode) -> relax.Expr | None:
+    """Normalized by the statistics of the batch: that, the mean and the reciprocal deviation."""
+    if _has_known_channels(node) and not _are_read(node, 1, 2):
+        return None
+    return node.emit(relax.Tuple(_normalized_by_batch(node, node.argument(5, "eps"))[:3]))
+
+
+@converts("_native_batch_norm_legit_functional.default")
+def norm_of_batch_and_history(node: TorchNode) -> relax.Expr | None:
+    """As `norm_of_batch`, with the running mean and variance behind them, which the batch updates."""
+    if not bool(node.argument(5, "training")):
+        return None
+    if _has_known_channels(node) and not _are_read(node, 1, 2, 3, 4):
+        return None
+    data, momentum = node.tensor(0), float(str(node.argument(6, "momentum")))
+    *results, mean, variance = _normalized_by_batch(node, node.argument(7, "eps"))
+    dtype = dtype_of_tensor(mean)
+    count = _count(node, [extent for axis, extent in enumerate(extents_of_tensor(data)) if axis != 1], dtype)
+    # The running variance is that of a sample.
+    rest = node.emit(relax.op.subtract(count, relax.const(1.0, dtype)))
+    sampled = node.emit(relax.op.multiply(variance, node.emit(relax.op.divide(count, rest))))
+    for place, new in ((3, mean), (4, sampled)):
+        old = node.cast(node.tensor(place), dtype)
+        kept = node.emit(relax.op.multiply(old, relax.const(1 - momentum, dtype)))
+        added = node.emit(relax.op.multiply(new, relax.const(momentum, dtype)))
+        results.append(node.emit(relax.op.add(kept, added)))
+    return node.emit(relax.Tuple(results))
+
+
+@converts("_native_batch_norm_legit_no_training.default")
+def norm_of_history(node: TorchNode) -> relax.Expr | None:
+    """Normalized by the running statistics of symbolic channels; others are left to TVM."""
+    if _has_known_channels(node):
+        return None
+    data, mean, variance = (node.tensor(place) for place in (0, 3, 4))
+    return _scaled(node, data, mean, _reciprocal_deviation(node, variance, node.argument(6, "eps")))
+
+
+@converts("native_layer_norm.default")
+def norm_of_layer(node: TorchNode) -> relax.Expr | None:
+    """Normalized along the last axes, with the mean and the reciprocal deviation if they are read."""
+    if not _are_read(node, 1, 2):
+        return None
+    data, shape = node.tensor(0), node.argument(1, "normalized_shape")
+    assert isinstance(shape, list)
+    axes = list(range(-len(shape), 0))
+    mean = node.emit(relax.op.mean(data, axes, keepdims=True))
+    variance = node.emit(relax.op.variance(data, axes, keepdims=True))
+    deviation = _reciprocal_deviation(node, variance, node.argument(4, "eps"))
+    result = node.emit(relax.op.multiply(node.emit(relax.op.subtract(data, mean)), deviation))
+    for place, operation in ((2, relax.op.multiply), (3, relax.op.add)):
+        vector = node.argument(place)
+        if isinstance(vector, relax.Expr):
+            result = node.emit(operation(result, vector))
+    return node.emit(relax.Tuple([result, mean, deviation]))
+
+
+def _has_known_channels(node: TorchNode) -> bool:
+    return isinstance(extents_of_tensor(node.tensor(0))[1], int)
+
+
+def _are_read(node: TorchNode, *places: int) -> bool:
+    """Whether one of these results of a tuple has users."""
+    return any(user.args[1] in places and user.users for user in node.node.users)
+
+
+def _normalized_by_batch(node: TorchNode, epsilon: object) -> list[relax.Expr]:
+    """The result, the mean, the reciprocal deviation, the mean again, and the variance."""
+    data = node.tensor(0)
+    axes = [axis for axis in range(len(extents_of_tensor(data))) if axis != 1]
+    mean, variance = (node.emit(statistic(data, axes)) for statistic in (relax.op.mean, relax.op.variance))
+    deviation = _reciprocal_deviation(node, variance, epsilon)
+    return [_scaled(node, data, mean, deviation), mean, deviation, mean, variance]
+
+
+def _reciprocal_deviation(node: TorchNode, variance: relax.Expr, epsilon: object) -> relax.Expr:
+    constant = relax.const(float(str(epsilon)), dtype_of_tensor(variance))
+    return node.emit(relax.op.rsqrt(node.emit(relax.op.add(variance, constant))))
+
+
+def _scaled(node: TorchNode, data: relax.Expr, mean: relax.Expr, deviation: relax.Expr) -> relax.Expr:
+    """``(data - mean) * deviation * weight + bias``, with vectors of channels."""
+    dtype = dtype_of_tensor(data)
+    result: relax.Expr = data
+    weight, bias = node.argument(1), node.argument(2)
+    for vector, operation in (
+        (mean, relax.op.subtract),
+        (deviation, relax.op.multiply),
+        (weight, relax.op.multiply),
+        (bias, relax.op.add),
+    ):
+        if isinstance(vector, relax.Expr):
+            result = node.emit(operation(result, _along_channels(node, node.cast(vector, dtype), data)))
+    return result
+
+
+def _along_channels(node: TorchNode, vector: relax.Expr, data: relax.Expr) -> relax.Expr:
+    extents = extents_of_tensor(data)
+    shape = [1, extents[1], *[1] * (len(extents) - 2)]
+    return node.emit(relax.op.reshape(vector, relax.ShapeExpr(shape)))
+
+
+def _count(node: TorchNode, extents: Sequence[Extent], dtype: str) -> relax.Expr:
+    """The product of extents as a tensor of rank 0."""
+    product: relax.Expr = relax.const(1.0, dtype)
+    for extent in extents:
+        factor = expect(relax.Expr, node.number_as_tensor(extent, dtype))
+        product = node.emit(relax.op.multiply(product, factor))
+    return product

@@ -1,0 +1,47 @@
+"""Floats that are computed from symbolic extents, such as ``1 / n`` and ``n ** -0.5``: tensors of rank 0.
+
+TVM 0.27's importer has extents only, which are whole numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tvm import relax
+
+from annotated_region.importing.torch_converters.registry import converts
+from annotated_region.importing.torch_converters.torch_node import TorchNode, is_tensor
+
+_DTYPE = "float64"  # Python's
+_OPERATIONS: Mapping[str, Callable[[relax.Expr, relax.Expr], relax.Expr]] = {
+    "truediv": relax.op.divide,
+    "pow": relax.op.power,
+}
+
+
+@converts(*_OPERATIONS)
+def quotient_or_power(node: TorchNode) -> relax.Expr | None:
+    """A quotient of extents and numbers, or a power."""
+    operands = [_number(node, place) for place in (0, 1)]
+    one, other = operands
+    return None if one is None or other is None else node.emit(_OPERATIONS[node.name](one, other))
+
+
+@converts("sym_float")
+def extent_as_float(node: TorchNode) -> relax.Expr | None:
+    """An extent as a float."""
+    return _number(node, 0)
+
+
+@converts("sym_sqrt", "_sym_sqrt")
+def root_of_extent(node: TorchNode) -> relax.Expr | None:
+    """The square root of an extent."""
+    number = _number(node, 0)
+    return None if number is None else node.emit(relax.op.sqrt(number))
+
+
+def _number(node: TorchNode, place: int) -> relax.Expr | None:
+    value = node.argument(place)
+    if isinstance(value, relax.Expr) and is_tensor(value):
+        return node.cast(value, _DTYPE)
+    return node.number_as_tensor(value, _DTYPE)
