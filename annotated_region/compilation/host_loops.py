@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax, s_tir, tirx
 
+from annotated_region.compilation.memory_bounds import without_large_bounds
 from annotated_region.functions.modules import updated
 from annotated_region.tvm_adapter.nodes import PrimExpr, SBlock, SBlockRealize
 from annotated_region.tvm_adapter.types import expect
@@ -39,13 +40,13 @@ _KINDS_OF_HOSTS = ("llvm", "c")
 
 
 def host_pipeline(host: tvm.target.Target) -> str | tvm.transform.Pass:
-    """TVM's own pipeline for Relax, with `with_ordered_loops` behind it where the target is a processor."""
+    """TVM's own pipeline for Relax; for a processor without large bounds, and with ordered loops."""
     if str(host.kind.name) not in _KINDS_OF_HOSTS:
         return "default"
 
     @tvm.transform.module_pass(opt_level=0, name="annotated_region.OrderedLoops")
     def pipeline(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-        lowered: tvm.IRModule = relax.get_pipeline("default")(mod)
+        lowered: tvm.IRModule = relax.get_pipeline("default")(without_large_bounds(mod))
         given = {name.name_hint for name in mod.get_global_vars()}
         made = {name.name_hint for name in lowered.get_global_vars()} - given
         return with_ordered_loops(lowered, made)

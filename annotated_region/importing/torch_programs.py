@@ -84,7 +84,10 @@ def from_exported_program(
     _require_program(isinstance(program, ExportedProgram), program)
     noted = _NotedConversions(dict(custom_convert_map or {}), _constants_of(program))
     names = dict.fromkeys((*ExportedProgramImporter().create_convert_map(), *CONVERTERS, *noted.custom))
-    settled = with_settled_extents(program) if options.get("run_ep_decomposition", True) else None
+    try:
+        settled = with_settled_extents(program) if options.get("run_ep_decomposition", True) else None
+    except RuntimeError as error:
+        raise ModelError(f"PyTorch cannot decompose the program: {_first_line(error)}") from error
     if settled is not None:
         program, options = settled, options | {"run_ep_decomposition": False}
     try:

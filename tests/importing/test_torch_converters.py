@@ -20,7 +20,6 @@ GROUPS = ("arithmetic", "indexing", "slices", "views", "scatters", "reductions",
 REFUSED = {
     "antialiasing between corners": r"_upsample_bilinear2d_aa\.default \(.*\): antialias=True with align",
     "an op without converter": r"TVM cannot import the program: .*logcumsumexp\.default",
-    "a mean of what is scattered": (r"scatter_reduce\.two \(.*\): it is not supported with these arguments"),
     "truth values as an index": r"TVM cannot import index\.Tensor \(.*\): ",
     "places of maxima": r"max_pool2d_with_indices\.default \(.*\): return_indices=True is not supported",
     "an effect": r"TVM cannot import the program: Unsupported input kind: InputKind\.TOKEN",

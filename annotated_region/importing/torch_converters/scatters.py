@@ -1,13 +1,12 @@
 """Scatters and assignments to slices.
 
-TVM 0.27's importer has neither ``scatter_add`` nor ``scatter_reduce``, and requires as many indices as
-elements for ``scatter``, where PyTorch uses the first elements. TVM compiles its form of an assignment to a
-slice only for static extents.
+TVM 0.27's importer lacks ``scatter_add``, and requires as many indices as elements for ``scatter``, where
+PyTorch uses the first elements. TVM compiles its form of an assignment to a slice only for static extents.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tvm import relax, tirx
 
@@ -15,8 +14,6 @@ from annotated_region.importing.torch_converters.bounds import END, bound_in
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.rows import rows_at
 from annotated_region.importing.torch_converters.torch_node import TorchNode, extents_of_tensor
-
-_REDUCTIONS: Mapping[object, str] = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 
 
 @converts("scatter.src")
@@ -31,24 +28,13 @@ def scattered_sums(node: TorchNode) -> relax.Expr | None:
     return _scattered(node, "add")
 
 
-@converts("scatter_reduce.two")
-def scattered_reductions(node: TorchNode) -> relax.Expr | None:
-    """Combines elements with those at positions along an axis; only if the original elements are included."""
-    reduction = _REDUCTIONS.get(node.argument(4, "reduce"))
-    includes = node.argument(5, "include_self", default=True)
-    return None if reduction is None or not includes else _scattered(node, reduction)
-
-
 def _scattered(node: TorchNode, reduction: str) -> relax.Expr:
     data, places, elements = node.tensor(0), node.tensor(2), node.tensor(3)
-    return node.emit(
-        relax.op.scatter_elements(
-            data, places, _first(node, elements, extents_of_tensor(places)), node.argument(1), reduction
-        )
-    )
+    elements = first_elements(node, elements, extents_of_tensor(places))
+    return node.emit(relax.op.scatter_elements(data, places, elements, node.argument(1), reduction))
 
 
-def _first(node: TorchNode, elements: relax.Expr, extents: Sequence[int | relax.Expr]) -> relax.Expr:
+def first_elements(node: TorchNode, elements: relax.Expr, extents: Sequence[int | relax.Expr]) -> relax.Expr:
     """The first elements along each axis, as many as there are indices."""
     known = extents_of_tensor(elements)
     axes = [axis for axis, extent in enumerate(extents) if _differ(known[axis], extent)]

@@ -189,3 +189,20 @@ def test_whole_numbers_alone_stay_on_the_host() -> None:
     assert "sin" in ops_on_host(partitioned, symbol)
     lonely = single([x, f], relax.Tuple([op.add(x, x), op.tan(f)]))
     assert not external_functions(ar.partition(lonely, ["dnnl"], prepare=False, cross_compile=True))
+
+
+@pytest.mark.parametrize("like", [relax.op.full_like, relax.op.zeros_like, relax.op.ones_like])
+def test_what_has_the_extents_of_doubles_stays_on_the_host(like) -> None:
+    """A region would take the doubles as an input."""
+    x = relax.Var("x", relax.TensorType((3, 4), "float64"))
+    value = [relax.const(0.5, "float32")] if like is relax.op.full_like else []
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            filled = builder.emit(like(x, *value, dtype="float32"))
+            out = builder.emit_output(relax.op.nn.relu(builder.emit(relax.op.exp(filled))))
+        builder.emit_func_output(out)
+    machine = relax.VirtualMachine(ar.build(ar.partition(builder.get(), ["dnnl"])).jit(), tvm.cpu())
+    expected = np.exp({"full_like": 0.5, "zeros_like": 0.0, "ones_like": 1.0}[like.__name__])
+    found = machine["main"](tvm.runtime.tensor(np.zeros((3, 4)))).numpy()
+    np.testing.assert_allclose(found, np.full((3, 4), expected, "float32"), 1e-6)

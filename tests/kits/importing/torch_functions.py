@@ -27,6 +27,11 @@ def roots(x):
     return torch.sqrt(x)
 
 
+def table(x):
+    """Twenty rows of three numbers."""
+    return torch.arange(60.0).reshape(20, 3) * x[0, 0, 0]
+
+
 def tenths(x):
     """Quotients that a division rounds to the next integer."""
     y = -x.flip(0) + 0.05
@@ -182,6 +187,24 @@ SCATTERS = {
         numbers(x).masked_scatter(x[:, :, :1] > 0, numbers(x) + 9),
     ),
     "all of an axis": lambda x: torch.slice_scatter(x, x * 2, 2, 0, WIDTH),
+    "means": lambda x: (
+        x.scatter_reduce(1, numbers(x).abs() % 5, x * 2, "mean"),
+        x.scatter_reduce(1, numbers(x).abs() % 5, x * 2, "mean", include_self=False),
+        numbers(x).scatter_reduce(2, numbers(x).abs() % 8, numbers(x) * 3, "mean"),
+    ),
+    "without those before": lambda x: [
+        x.scatter_reduce(2, numbers(x).abs() % 8, x * 2, name, include_self=False)
+        for name in ("sum", "prod", "amax", "amin")
+    ],
+    "whole numbers without those before": lambda x: [
+        y.scatter_reduce(2, numbers(x).abs() % 8, y, name, include_self=False)
+        for name in ("sum", "amax", "amin")
+        for y in (numbers(x), x > 0)
+    ],
+    "by indices": lambda x: [
+        x.index_reduce(2, torch.tensor([1, 3, 1]), x[..., :3], name, include_self=includes)
+        for name, includes in (("mean", True), ("amax", False), ("prod", True))
+    ],
     "sums": lambda x: torch.zeros_like(x).scatter_add(1, torch.zeros_like(x, dtype=torch.long), x),
     "fewer places along all axes": lambda x: torch.zeros_like(x).scatter(
         2, numbers(x)[:, :3, :2].abs().clamp(max=7), x
@@ -236,6 +259,14 @@ IMAGES = {
     "nearest, smaller": lambda x: torch.nn.functional.interpolate(x, size=(3, 5)),
     "nearest, by factors": lambda x: functional.interpolate(x, scale_factor=(2.3, 0.4)),
     "means, by factors": lambda x: functional.interpolate(x, scale_factor=(1.7, 0.6), mode="bilinear"),
+    "transposed convolutions of volumes": lambda x: (
+        functional.conv_transpose3d(
+            x[:, :, None], torch.arange(96.0).reshape(3, 2, 2, 2, 4) / 96, torch.ones(2), stride=(1, 2, 3)
+        ),
+        functional.conv_transpose3d(
+            x[:, :, None], torch.arange(81.0).reshape(3, 1, 3, 3, 3) / 81, None, 2, 1, 1, 3, (1, 1, 1)
+        ),
+    ),
     "maxima of parts": lambda x: (
         functional.adaptive_max_pool2d(x, (5, 3)),
         functional.adaptive_max_pool2d(x, 1),
@@ -320,6 +351,23 @@ NUMBERS = {
         torch.addmv(x[0, :, 0], x[0], torch.ones(WIDTH), beta=2, alpha=0.5),
         torch.addbmm(x[0, :, :3], x, x[:, :3].transpose(1, 2), beta=0),
     ),
+    "distances of rows": lambda x: [
+        torch.cdist(x, x.flip(2) * 2, p=order, compute_mode="donot_use_mm_for_euclid_dist")
+        for order in (2.0, 1.0, 0.0, 3.5, math.inf)
+    ],
+    "bags of rows": lambda x: [
+        functional.embedding_bag(
+            numbers(x).flatten().abs(), table(x), torch.tensor([0, 3, 3, 5]), mode=mode, padding_idx=padding
+        )
+        for mode in ("sum", "mean", "max")
+        for padding in (None, 1)
+    ],
+    "bags of one length": lambda x: functional.embedding_bag(
+        numbers(x)[:, 0].abs(), table(x), per_sample_weights=x[:, 0], mode="sum"
+    ),
+    "bags with their end": lambda x: functional.embedding_bag(
+        numbers(x)[0, 0].abs(), table(x), torch.tensor([0, 2, 8]), include_last_offset=True
+    ),
     "two vectors and a matrix": lambda x: functional.bilinear(
         x, x.flip(2), torch.arange(3.0 * WIDTH * WIDTH).reshape(3, WIDTH, WIDTH) / 99, torch.arange(3.0)
     ),
@@ -363,9 +411,6 @@ REFUSED = {
         x[None], size=(3, 3), mode="bilinear", antialias=True, align_corners=True
     ),
     "an op without converter": lambda x: torch.logcumsumexp(x, 1),
-    "a mean of what is scattered": lambda x: torch.zeros_like(x).scatter_reduce(
-        1, numbers(x).abs(), x, "mean"
-    ),
     "truth values as an index": lambda x: x[:, torch.tensor([True] * 7)],
     "places of maxima": lambda x: functional.max_pool2d(x, 2, return_indices=True)[1],
     "an effect": lambda x: torch.linalg.inv(x[0, :3, :3]),
@@ -386,7 +431,7 @@ class Each(torch.nn.Module):
 
 
 def flat(results):
-    return [each for one in results for each in (one if isinstance(one, tuple) else (one,))]
+    return [each for one in results for each in (one if isinstance(one, list | tuple) else (one,))]
 
 
 def seeded(*shape):

@@ -218,7 +218,14 @@ def _shape_to_tensor(call: OpConversion) -> TensorId:
     return parts[0] if len(parts) == 1 else call.add(Kind.CONCAT, parts, Concat(0))
 
 
+def _likeness_problems(op: OpView) -> Problems:
+    """The tensor whose extents the result has is an input of the region, though it is not read."""
+    if op.name.endswith("_like"):
+        yield tensor_problem(op.arg_types[0], "the data", MOVABLE)
+
+
 def _filling_problems(op: OpView) -> Problems:
+    yield from _likeness_problems(op)
     value = op.constant(1)
     if value is None or value.size != 1 or str(value.dtype) != str(op.out_tensor.dtype):
         yield "the fill value is not a constant scalar of the result's dtype"
@@ -232,7 +239,7 @@ def _full(call: OpConversion) -> TensorId:
 FILLED = {"relax.zeros": 0, "relax.ones": 1, "relax.zeros_like": 0, "relax.ones_like": 1}
 
 
-@converts(*FILLED, operands=(), result=COUNTED)
+@converts(*FILLED, operands=(), result=COUNTED, unless=_likeness_problems)
 def _filled(call: OpConversion) -> TensorId:
     name = str(call.op.out_tensor.dtype)
     dtype = DataType(name) if name in WHOLE else DataType.FLOAT32
