@@ -32,7 +32,7 @@ __all__ = ["LinkedExecutable", "LinkedRegion", "compile_module", "machine_of", "
 # assert what they support, and read numbers from symbolic extents.
 _FAILURES_OF_TVM = (
     *(RuntimeError, ValueError, TypeError, NotImplementedError),
-    *(AssertionError, AttributeError, IndexError),
+    *(AssertionError, AttributeError, IndexError, ArithmeticError),
 )
 
 

@@ -4,6 +4,8 @@ Where all extents of a tensor have bounds (the function attribute ``tir_var_uppe
 write), TVM reserves memory for the largest tensor that they allow, in every run. A sequence of at most
 100 000 words takes 40 GB for the scores of one attention, however short it is, and the run fails. Tensors of
 extents without bounds get the memory they need.
+
+Where only some extents of a tensor have bounds, TVM multiplies these by the others in a run.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from tvm import relax
 
 from annotated_region.functions.modules import functions_to_partition, updated
 from annotated_region.tvm_adapter.nodes import Analyzer, ConstIntBound
-from annotated_region.tvm_adapter.types import shape_vars_of
+from annotated_region.tvm_adapter.types import expect, shape_vars_of
 
 __all__ = ["without_large_bounds"]
 
@@ -64,11 +66,9 @@ def _tensors(type_: tvm.ir.Type) -> Iterator[relax.TensorType]:
 
 
 def _bytes_at_most(type_: relax.TensorType, analyzer: Analyzer) -> int:
-    """The bytes of a tensor with its extents at their bounds; 0 if it has one without bounds."""
+    """The bytes of a tensor with its extents at their bounds, and those without bounds 1."""
     size = tvm.DataType(str(type_.dtype)).bits
-    for extent in type_.shape.values:
+    for extent in expect(relax.ShapeExpr, type_.shape).values:
         most = analyzer.const_int_bound(extent).max_value
-        if most == ConstIntBound.POS_INF:
-            return 0
-        size *= most
+        size *= 1 if most == ConstIntBound.POS_INF else most
     return int(size + 7) // 8

@@ -10,8 +10,9 @@ from annotated_region.compilation.memory_bounds import without_large_bounds
 
 
 def products_of_rows(most, batch=1):
-    """The sums of exponents of the products of all pairs of rows; the rows have a bound."""
+    """The sums of exponents of the products of all pairs of rows; the rows have a bound, the batch perhaps none."""
     rows = tirx.Var("n", "int64")
+    batch = tirx.Var("b", "int64") if batch is None else batch
     x = relax.Var("x", relax.TensorType((batch, rows, 8), "float32"))
     builder = relax.BlockBuilder()
     with builder.function("main", [x], attrs={"tir_var_upper_bound": {"n": most}}):
@@ -23,14 +24,18 @@ def products_of_rows(most, batch=1):
 
 
 @pytest.mark.parametrize("most", [100, 1 << 53])
-def test_short_inputs_run_whatever_the_bound(most):
+@pytest.mark.parametrize("batch", [1, None])
+def test_short_inputs_run_whatever_the_bound(most, batch):
     x = np.random.default_rng(0).normal(size=(1, 5, 8)).astype("float32")
-    machine = relax.VirtualMachine(ar.build(products_of_rows(most)).jit(), tvm.cpu())
+    machine = relax.VirtualMachine(ar.build(products_of_rows(most, batch)).jit(), tvm.cpu())
     found = machine["main"](tvm.runtime.tensor(x)).numpy()
     np.testing.assert_allclose(found, np.exp(x @ x.transpose(0, 2, 1)).sum(-1), 1e-5)
 
 
-@pytest.mark.parametrize(("most", "batch", "stays"), [(8000, 1, True), (9000, 1, False), (8000, 2, False)])
+@pytest.mark.parametrize(
+    ("most", "batch", "stays"),
+    [(8000, 1, True), (9000, 1, False), (8000, 2, False), (8000, None, True), (9000, None, False)],
+)
 def test_bounds_stay_where_the_largest_tensor_has_at_most_256_megabytes(most, batch, stays):
     given = products_of_rows(most, batch)
     bounded = without_large_bounds(given)

@@ -16,7 +16,7 @@ def distances(node: TorchNode) -> relax.Expr:
     ones = node.emit(relax.op.expand_dims(node.tensor(0), -2))
     others = node.emit(relax.op.expand_dims(node.tensor(1), -3))
     order, dtype = float(str(node.argument(2, "p"))), dtype_of_tensor(node.tensor(0))
-    sizes = node.emit(relax.op.abs(node.emit(relax.op.subtract(ones, others))))
+    sizes: relax.Expr = node.emit(relax.op.abs(node.emit(relax.op.subtract(ones, others))))
     if order == inf:
         return node.emit(relax.op.max(sizes, -1))
     if order == 0:

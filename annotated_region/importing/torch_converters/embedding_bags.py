@@ -29,7 +29,7 @@ def embedding_bag(node: TorchNode) -> relax.Expr:
     length = extents_of_tensor(indices)[0]
     padding = node.argument(8, "padding_idx", -1)
     assert isinstance(padding, int)
-    counted = node.emit(relax.op.ones(relax.ShapeExpr([length]), dtype))
+    counted: relax.Expr = node.emit(relax.op.ones(relax.ShapeExpr([length]), dtype))
     if padding >= 0:
         counted = node.cast(node.emit(relax.op.not_equal(indices, relax.const(padding, "int64"))), dtype)
     rows = node.emit(relax.op.take(table, indices, 0))
