@@ -10,7 +10,7 @@ from annotated_region.compilation.memory_bounds import without_large_bounds
 
 
 def products_of_rows(most, batch=1):
-    """The sums of exponents of the products of all pairs of rows; the rows have a bound, the batch perhaps none."""
+    """The sums of exponents of the products of all pairs of rows, whose number has a bound."""
     rows = tirx.Var("n", "int64")
     batch = tirx.Var("b", "int64") if batch is None else batch
     x = relax.Var("x", relax.TensorType((batch, rows, 8), "float32"))
