@@ -28,10 +28,23 @@ def scattered_sums(node: TorchNode) -> relax.Expr | None:
     return _scattered(node, "add")
 
 
+@converts("scatter.reduce")
+def scattered_sums_or_products(node: TorchNode) -> relax.Expr | None:
+    """Adds elements to those at positions along an axis, or multiplies them."""
+    return _scattered(node, "mul" if node.node.kwargs.get("reduce") == "multiply" else "add")
+
+
 def _scattered(node: TorchNode, reduction: str) -> relax.Expr:
-    data, places, elements = node.tensor(0), node.tensor(2), node.tensor(3)
-    elements = first_elements(node, elements, extents_of_tensor(places))
-    return node.emit(relax.op.scatter_elements(data, places, elements, node.argument(1), reduction))
+    places = node.tensor(2)
+    elements = first_elements(node, node.tensor(3), extents_of_tensor(places))
+    # TVM adds and multiplies no booleans.
+    is_bool = node.dtype == "bool" and reduction != "update"
+    dtype = "int8" if is_bool else node.dtype
+    if is_bool:
+        reduction = {"add": "max", "mul": "min"}[reduction]
+    data, elements = node.cast(node.tensor(0), dtype), node.cast(elements, dtype)
+    found = node.emit(relax.op.scatter_elements(data, places, elements, node.argument(1), reduction))
+    return node.cast(found, node.dtype)
 
 
 def first_elements(node: TorchNode, elements: relax.Expr, extents: Sequence[int | relax.Expr]) -> relax.Expr:

@@ -205,6 +205,12 @@ SCATTERS = {
         x.index_reduce(2, torch.tensor([1, 3, 1]), x[..., :3], name, include_self=includes)
         for name, includes in (("mean", True), ("amax", False), ("prod", True))
     ],
+    "sums and products": lambda x: [
+        y.scatter(2, numbers(x).abs() % 8, y, reduce=name)
+        for name in ("add", "multiply")
+        for y in (x, numbers(x), x > 0)
+    ],
+    "sums of truth values": lambda x: (x > 1).scatter_add(1, numbers(x).abs() % 5, x > 0),
     "sums": lambda x: torch.zeros_like(x).scatter_add(1, torch.zeros_like(x, dtype=torch.long), x),
     "fewer places along all axes": lambda x: torch.zeros_like(x).scatter(
         2, numbers(x)[:, :3, :2].abs().clamp(max=7), x
