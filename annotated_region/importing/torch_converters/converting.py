@@ -29,6 +29,7 @@ from annotated_region.importing.torch_converters import (
     slices,
     small_numbers,
     symbolic_floats,
+    triangles,
     views,
 )
 from annotated_region.importing.torch_converters.registry import CONVERTERS
@@ -62,5 +63,6 @@ _ROOM = (
     slices,
     small_numbers,
     symbolic_floats,
+    triangles,
     views,
 )

@@ -357,6 +357,11 @@ NUMBERS = {
         torch.addmv(x[0, :, 0], x[0], torch.ones(WIDTH), beta=2, alpha=0.5),
         torch.addbmm(x[0, :, :3], x, x[:, :3].transpose(1, 2), beta=0),
     ),
+    "places of triangles": lambda x: (
+        torch.tril_indices(5, WIDTH, -1) + numbers(x)[0, 0, 0],
+        torch.triu_indices(WIDTH, 4, 1, dtype=torch.int32) + numbers(x)[0, 0, 0].int(),
+        (x.transpose(1, 2) @ x)[:, torch.tril_indices(WIDTH, WIDTH)[0], torch.tril_indices(WIDTH, WIDTH)[1]],
+    ),
     "distances of rows": lambda x: [
         torch.cdist(x, x.flip(2) * 2, p=order, compute_mode="donot_use_mm_for_euclid_dist")
         for order in (2.0, 1.0, 0.0, 3.5, math.inf)
