@@ -1,4 +1,4 @@
-"""The places of triangles of matrices, which TVM 0.27's importer lacks; recommenders take products by them."""
+"""Places of triangles of matrices, which TVM 0.27's importer lacks; recommenders pick products by them."""
 
 from __future__ import annotations
 
