@@ -92,8 +92,10 @@ def from_exported_program(
         program, options = settled, options | {"run_ep_decomposition": False}
     try:
         mod = imported(program, custom_convert_map=dict.fromkeys(names, noted.convert), **options)
-    except (AssertionError, NotImplementedError, ValueError) as error:
-        # TVM checks for unknown ops and kinds of inputs before it converts any op.
+    except AnnotatedRegionError:
+        raise
+    except (AssertionError, RuntimeError, ValueError) as error:
+        # Before any op is converted, PyTorch decomposes ops, and TVM checks for unknown ones.
         raise ModelError(f"TVM cannot import the program: {_first_line(error)}") from error
     return noted.agreement.equations.checked_by(with_origins(mod, noted.results))
 

@@ -22,6 +22,7 @@ REFUSED = {
     "an op without converter": r"TVM cannot import the program: .*logcumsumexp\.default",
     "truth values as an index": r"TVM cannot import index\.Tensor \(.*\): ",
     "places of maxima": r"max_pool2d_with_indices\.default \(.*\): return_indices=True is not supported",
+    "a reduction into a scalar": r"scatter_reduce\.two \(.*\): it is not supported with these arguments",
     "an effect": r"TVM cannot import the program: Unsupported input kind: InputKind\.TOKEN",
     "random numbers": r"randn_like\.default \(.*\): its result is random",
     "branches": r"^cond \(.*\): branches of torch\.cond cannot be imported; .* torch\.where",
@@ -98,6 +99,18 @@ def test_what_cannot_be_imported_is_named(torch_functions, name):
     model = torch_functions.Each([torch_functions.REFUSED[name]])
     program = torch_functions.torch.export.export(model, (torch_functions.seeded(2, 7, 8),))
     with pytest.raises(ar.ModelError, match=REFUSED[name]):
+        ar.from_exported_program(program)
+
+
+def test_what_pytorch_cannot_decompose_is_named(torch_functions):
+    torch = torch_functions.torch
+    resized = torch.nn.Module()
+    resized.forward = lambda x: (x * 1).resize_((25, 5))
+    shapes = (dict.fromkeys(range(3), torch.export.Dim.AUTO),)
+    program = torch.export.export(
+        resized, (torch_functions.seeded(5, 5, 5),), dynamic_shapes=shapes, strict=False
+    )
+    with pytest.raises(ar.ModelError, match=r"cannot import the program: .*storage_offset"):
         ar.from_exported_program(program)
 
 

@@ -25,16 +25,20 @@ _OF_BOOLEANS: Mapping[object, str] = {"sum": "max", "prod": "min", "amax": "max"
 
 @converts("scatter_reduce.two")
 def scattered_reduction(node: TorchNode) -> relax.Expr | None:
-    """Reduces elements with those at positions along an axis."""
+    """Reduces elements with those at positions along an axis; not scalars, which have none."""
     places = node.tensor(2)
+    if not extents_of_tensor(places):
+        return None
     elements = first_elements(node, node.tensor(3), extents_of_tensor(places))
     return _reduced(node, places, elements)
 
 
 @converts("index_reduce.default")
 def indexed_reduction(node: TorchNode) -> relax.Expr | None:
-    """Reduces slices with those at indices of an axis."""
+    """Reduces slices with those at indices of an axis; not scalars, which have none."""
     axis, indices, slices = node.argument(1), node.tensor(2), node.tensor(3)
+    if not extents_of_tensor(slices):
+        return None
     assert isinstance(axis, int)
     extents = extents_of_tensor(slices)
     column = [extent if place == axis % len(extents) else 1 for place, extent in enumerate(extents)]

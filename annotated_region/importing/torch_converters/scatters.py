@@ -34,8 +34,10 @@ def scattered_sums_or_products(node: TorchNode) -> relax.Expr | None:
     return _scattered(node, "mul" if node.node.kwargs.get("reduce") == "multiply" else "add")
 
 
-def _scattered(node: TorchNode, reduction: str) -> relax.Expr:
+def _scattered(node: TorchNode, reduction: str) -> relax.Expr | None:
     places = node.tensor(2)
+    if not extents_of_tensor(places):
+        return None  # a scalar has no axis
     elements = first_elements(node, node.tensor(3), extents_of_tensor(places))
     # TVM adds and multiplies no booleans.
     is_bool = node.dtype == "bool" and reduction != "update"

@@ -35,6 +35,8 @@ def scatter_to_a_part(view: OpView, editor: Editor) -> relax.Expr | None:
     """The scatter to the part of the data that has the extents of the indices, and the rest beside it."""
     data, indices, updates = view.args
     extents, known = extents_of(data), extents_of(indices)
+    if not extents:
+        return None  # a scalar has no axis
     along = view.attrs["axis"] % len(extents)
     axes = [axis for axis in range(len(extents)) if axis != along and _differ(extents[axis], known[axis])]
     if not axes:

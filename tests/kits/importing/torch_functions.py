@@ -424,6 +424,9 @@ REFUSED = {
     "an op without converter": lambda x: torch.logcumsumexp(x, 1),
     "truth values as an index": lambda x: x[:, torch.tensor([True] * 7)],
     "places of maxima": lambda x: functional.max_pool2d(x, 2, return_indices=True)[1],
+    "a reduction into a scalar": lambda x: x.sum().scatter_reduce(
+        0, numbers(x)[0, 0, 0] * 0, x.amax(), "prod"
+    ),
     "an effect": lambda x: torch.linalg.inv(x[0, :3, :3]),
     "random numbers": lambda x: x + torch.randn_like(x),
     "branches": lambda x: torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (x,)),

@@ -47,3 +47,15 @@ def test_the_elements_at_the_places_are_added_to(axis: int, is_symbolic: bool) -
 def test_as_many_places_stay() -> None:
     mod = scatter([4, N, 5], [4, N, 2], 2)
     assert repaired(mod).same_as(mod)
+
+
+def test_a_scatter_to_a_scalar_is_named() -> None:
+    kinds = (("x", "float32"), ("places", "int64"), ("updates", "float32"))
+    params = [relax.Var(name, relax.TensorType((), dtype)) for name, dtype in kinds]
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.scatter_elements(*params, 0, "add"))
+        builder.emit_func_output(out)
+    with pytest.raises(ar.BuildError, match=r"it is relax\.scatter_elements .* that TVM cannot compile"):
+        ar.build(builder.get())
