@@ -89,7 +89,7 @@ def arithmetic(node: TorchNode) -> relax.Expr | None:
     if operands is None or (node.name.startswith("pow") and "int" in dtype):
         return None
     first, second = operands
-    return node.emit(_ARITHMETIC[node.name](first, _times(node, second, alpha)))
+    return node.emit(_ARITHMETIC[node.name](first, times(node, second, alpha)))
 
 
 @converts("rsub.Tensor", "rsub.Scalar")
@@ -99,7 +99,7 @@ def reversed_difference(node: TorchNode) -> relax.Expr | None:
     if operands is None:
         return None
     first, second = operands
-    return node.emit(relax.op.subtract(first, _times(node, second, node.argument(2, "alpha", 1))))
+    return node.emit(relax.op.subtract(first, times(node, second, node.argument(2, "alpha", 1))))
 
 
 @converts("div.Tensor_mode", "div.Scalar_mode")
@@ -179,7 +179,8 @@ def _of_booleans(node: TorchNode, left: object, right: object) -> relax.Expr | N
     return None if operation is None or operands is None else node.emit(operation(*operands))
 
 
-def _times(node: TorchNode, value: relax.Expr, factor: object) -> relax.Expr:
+def times(node: TorchNode, value: relax.Expr, factor: object) -> relax.Expr:
+    """A tensor of the result's type times a number."""
     assert isinstance(factor, int | float)
     return value if factor == 1 else node.emit(relax.op.multiply(value, relax.const(factor, node.dtype)))
 

@@ -38,7 +38,7 @@ def put(node: TorchNode) -> relax.Expr | None:
     extents = extents_of_tensor(data)
     tensors = IndexTensors(indices, extents)
     places = resolved_indices(node, tensors)
-    shape = _common_shape([extents_of_tensor(each) for each in places])
+    shape = common_shape([extents_of_tensor(each) for each in places])
     rows = [node.cast(_repeated(node, each, shape), "int64") for each in places]
     joined = node.emit(relax.op.stack(rows, -1))
     order = [*tensors.axes, *(axis for axis, each in enumerate(indices) if each is None)]
@@ -61,7 +61,7 @@ def _updates(
     return _permuted(node, wide, [*places, *range(len(before)), *rest])
 
 
-def _common_shape(shapes: Sequence[Sequence[Extent]]) -> list[Extent]:
+def common_shape(shapes: Sequence[Sequence[Extent]]) -> list[Extent]:
     """The extents to which tensors of these extents are repeated."""
     rank = max(map(len, shapes))
     aligned = [[*[1] * (rank - len(shape)), *shape] for shape in shapes]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from annotated_region.importing.torch_converters import (
+from annotated_region.importing.torch_converters import (  # noqa: F401 - each registers its converters
     activations,
     arithmetic,
     assignment,
@@ -35,34 +35,3 @@ from annotated_region.importing.torch_converters import (
 from annotated_region.importing.torch_converters.registry import CONVERTERS
 
 __all__ = ["CONVERTERS"]
-
-_ROOM = (
-    activations,
-    arithmetic,
-    assignment,
-    clamps,
-    convolutions,
-    copies,
-    distances,
-    embedding_bags,
-    functions,
-    group_norms,
-    images,
-    indexing,
-    masks,
-    norms,
-    orders,
-    padding,
-    pairs,
-    poolings,
-    products,
-    random_ops,
-    reductions,
-    scattered_reductions,
-    scatters,
-    slices,
-    small_numbers,
-    symbolic_floats,
-    triangles,
-    views,
-)

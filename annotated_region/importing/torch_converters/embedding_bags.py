@@ -22,7 +22,7 @@ def embedding_bag(node: TorchNode) -> relax.Expr:
 
     The reduced rows alone: the results beside them serve the gradient.
     """
-    if any(user.args[1] != 0 and user.users for user in node.node.users):
+    if node.are_read(1, 2, 3):
         raise ModelError("of an embedding bag only the first result is supported")
     table, indices, mode = node.tensor(0), node.cast(node.tensor(1), "int64"), node.argument(4, "mode", 0)
     dtype = dtype_of_tensor(table)

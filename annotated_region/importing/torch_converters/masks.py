@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tvm import relax
 
+from annotated_region.importing.torch_converters.assignment import common_shape
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import (
     TorchNode,
@@ -22,7 +23,7 @@ def put_in_order(node: TorchNode) -> relax.Expr:
     Where there are more such places than elements, which PyTorch refuses, the last element is repeated.
     """
     data, mask, source = (node.tensor(place) for place in range(3))
-    shape = relax.ShapeExpr(_common_extents(extents_of_tensor(data), extents_of_tensor(mask)))
+    shape = relax.ShapeExpr(common_shape([extents_of_tensor(data), extents_of_tensor(mask)]))
     data, mask = (node.emit(relax.op.broadcast_to(each, shape)) for each in (data, mask))
     trues = node.cast(node.emit(relax.op.flatten(mask)), "int64")
     before = node.emit(relax.op.subtract(node.emit(relax.op.cumsum(trues, 0)), relax.const(1, "int64")))
@@ -30,13 +31,3 @@ def put_in_order(node: TorchNode) -> relax.Expr:
     elements = node.cast(node.emit(relax.op.flatten(source)), dtype_of_tensor(data))
     found = node.emit(relax.op.take(elements, places, 0, mode="clip"))
     return node.emit(relax.op.where(mask, node.emit(relax.op.reshape(found, shape)), data))
-
-
-def _common_extents(one: list[int | relax.Expr], other: list[int | relax.Expr]) -> list[int | relax.Expr]:
-    """The extents to which both are repeated, the ones with more axes."""
-    long, short = (one, other) if len(one) >= len(other) else (other, one)
-    rest = len(long) - len(short)
-    return [
-        *long[:rest],
-        *(b if isinstance(a, int) and a == 1 else a for a, b in zip(long[rest:], short, strict=True)),
-    ]

@@ -23,7 +23,7 @@ from annotated_region.tvm_adapter.types import expect
 @converts("_native_batch_norm_legit.no_stats")
 def norm_of_batch(node: TorchNode) -> relax.Expr | None:
     """Normalized by the statistics of the batch: that, the mean and the reciprocal deviation."""
-    if _has_known_channels(node) and not _are_read(node, 1, 2):
+    if _has_known_channels(node) and not node.are_read(1, 2):
         return None
     return node.emit(relax.Tuple(_normalized_by_batch(node, node.argument(5, "eps"))[:3]))
 
@@ -33,10 +33,11 @@ def norm_of_batch_and_history(node: TorchNode) -> relax.Expr | None:
     """As `norm_of_batch`, with the running mean and variance behind them, which the batch updates."""
     if not bool(node.argument(5, "training")):
         return None
-    if _has_known_channels(node) and not _are_read(node, 1, 2, 3, 4):
+    if _has_known_channels(node) and not node.are_read(1, 2, 3, 4):
         return None
     data, momentum = node.tensor(0), float(str(node.argument(6, "momentum")))
-    *results, mean, variance = _normalized_by_batch(node, node.argument(7, "eps"))
+    result, mean, deviation, variance = _normalized_by_batch(node, node.argument(7, "eps"))
+    results = [result, mean, deviation]
     dtype = dtype_of_tensor(mean)
     count = _count(node, [extent for axis, extent in enumerate(extents_of_tensor(data)) if axis != 1], dtype)
     # The running variance is that of a sample.
@@ -62,7 +63,7 @@ def norm_of_history(node: TorchNode) -> relax.Expr | None:
 @converts("native_layer_norm.default")
 def norm_of_layer(node: TorchNode) -> relax.Expr | None:
     """Normalized along the last axes, with the mean and the reciprocal deviation if they are read."""
-    if not _are_read(node, 1, 2):
+    if not node.are_read(1, 2):
         return None
     data, shape = node.tensor(0), node.argument(1, "normalized_shape")
     assert isinstance(shape, list)
@@ -82,18 +83,15 @@ def _has_known_channels(node: TorchNode) -> bool:
     return isinstance(extents_of_tensor(node.tensor(0))[1], int)
 
 
-def _are_read(node: TorchNode, *places: int) -> bool:
-    """Whether one of these results of a tuple has users."""
-    return any(user.args[1] in places and user.users for user in node.node.users)
-
-
-def _normalized_by_batch(node: TorchNode, epsilon: object) -> list[relax.Expr]:
-    """The result, the mean, the reciprocal deviation, the mean again, and the variance."""
+def _normalized_by_batch(
+    node: TorchNode, epsilon: object
+) -> tuple[relax.Expr, relax.Expr, relax.Expr, relax.Expr]:
+    """The result, the mean, the reciprocal deviation and the variance."""
     data = node.tensor(0)
     axes = [axis for axis in range(len(extents_of_tensor(data))) if axis != 1]
     mean, variance = (node.emit(statistic(data, axes)) for statistic in (relax.op.mean, relax.op.variance))
     deviation = _reciprocal_deviation(node, variance, epsilon)
-    return [_scaled(node, data, mean, deviation), mean, deviation, mean, variance]
+    return _scaled(node, data, mean, deviation), mean, deviation, variance
 
 
 def _reciprocal_deviation(node: TorchNode, variance: relax.Expr, epsilon: object) -> relax.Expr:

@@ -34,7 +34,7 @@ def averaged_by_divisor_3d(node: TorchNode) -> relax.Expr | None:
 @converts("max_pool2d_with_indices.default", "max_pool3d_with_indices.default")
 def largest_without_places(node: TorchNode) -> relax.Expr | None:
     """The maxima; rejected if their places are read."""
-    if any(user.args[1] == 1 and user.users for user in node.node.users):
+    if node.are_read(1):
         raise ModelError("return_indices=True is not supported: Relax has no places of maxima in windows")
     return None
 

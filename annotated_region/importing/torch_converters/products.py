@@ -6,6 +6,7 @@ from string import ascii_lowercase
 
 from tvm import relax
 
+from annotated_region.importing.torch_converters.arithmetic import times
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import TorchNode, extents_of_tensor
 
@@ -35,7 +36,7 @@ def product_of_three(node: TorchNode) -> relax.Expr:
     names = ["".join(ascii_lowercase[axis] for axis in range(rank) if axis not in each) for each in lacking]
     summed = _axes(node, 6)
     result = "".join(ascii_lowercase[axis] for axis in range(rank) if axis not in summed)
-    # Two products, the first of which has all axes that the third tensor or the result needs.
+    # The first of two products has all axes that the third tensor or the result needs.
     first = "".join(each for each in ascii_lowercase[:rank] if each in names[0] + names[1])
     kept = "".join(each for each in first if each in names[2] + result)
     part = node.emit(relax.op.einsum((tensors[0], tensors[1]), f"{names[0]},{names[1]}->{kept}"))
@@ -51,12 +52,7 @@ def _axes(node: TorchNode, place: int) -> list[int]:
 def _beside(node: TorchNode, product: relax.Expr) -> relax.Expr:
     """``beta`` times the first operand plus ``alpha`` times a product; ``beta`` 0 leaves out the operand."""
     beta, alpha = (node.node.kwargs.get(name, 1) for name in ("beta", "alpha"))
-    scaled = _times(node, node.cast(product, node.dtype), alpha)
+    scaled = times(node, node.cast(product, node.dtype), alpha)
     if beta == 0:
         return scaled
-    return node.emit(relax.op.add(_times(node, node.cast(node.tensor(0), node.dtype), beta), scaled))
-
-
-def _times(node: TorchNode, value: relax.Expr, factor: object) -> relax.Expr:
-    assert isinstance(factor, int | float)
-    return value if factor == 1 else node.emit(relax.op.multiply(value, relax.const(factor, node.dtype)))
+    return node.emit(relax.op.add(times(node, node.cast(node.tensor(0), node.dtype), beta), scaled))

@@ -12,7 +12,7 @@ import numpy as np
 from tvm import relax
 
 from annotated_region.importing.torch_converters.registry import converts
-from annotated_region.importing.torch_converters.scatters import first_elements
+from annotated_region.importing.torch_converters.scatters import OF_BOOLEANS, first_elements
 from annotated_region.importing.torch_converters.torch_node import (
     TorchNode,
     dtype_of_tensor,
@@ -20,7 +20,6 @@ from annotated_region.importing.torch_converters.torch_node import (
 )
 
 _REDUCTIONS: Mapping[object, str] = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "mean": "add"}
-_OF_BOOLEANS: Mapping[object, str] = {"sum": "max", "prod": "min", "amax": "max", "amin": "min"}
 
 
 @converts("scatter_reduce.two")
@@ -50,10 +49,11 @@ def _reduced(node: TorchNode, places: relax.Expr, elements: relax.Expr) -> relax
     name, axis = node.argument(4, "reduce"), node.argument(1)
     includes = bool(node.argument(5, "include_self", default=True))
     data, is_bool = node.tensor(0), dtype_of_tensor(node.tensor(0)) == "bool"
-    reduction = (_OF_BOOLEANS if is_bool else _REDUCTIONS).get(name)
-    if reduction is None:
+    reduction = _REDUCTIONS.get(name)
+    if reduction is None or (is_bool and name == "mean"):
         return None
     if is_bool:  # of which TVM computes neither sums nor extremes
+        reduction = OF_BOOLEANS.get(reduction, reduction)
         data, elements = node.cast(data, "int8"), node.cast(elements, "int8")
     dtype, places = dtype_of_tensor(data), node.cast(places, "int64")
     ones = node.emit(relax.op.ones_like(elements))

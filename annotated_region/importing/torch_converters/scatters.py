@@ -6,7 +6,7 @@ PyTorch uses the first elements. TVM compiles its form of an assignment to a sli
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tvm import relax, tirx
 
@@ -14,6 +14,9 @@ from annotated_region.importing.torch_converters.bounds import END, bound_in
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.rows import rows_at
 from annotated_region.importing.torch_converters.torch_node import TorchNode, extents_of_tensor
+
+OF_BOOLEANS: Mapping[str, str] = {"add": "max", "mul": "min"}
+"""The reductions of booleans as numbers for those that TVM computes of numbers only."""
 
 
 @converts("scatter.src")
@@ -43,7 +46,7 @@ def _scattered(node: TorchNode, reduction: str) -> relax.Expr | None:
     is_bool = node.dtype == "bool" and reduction != "update"
     dtype = "int8" if is_bool else node.dtype
     if is_bool:
-        reduction = {"add": "max", "mul": "min"}[reduction]
+        reduction = OF_BOOLEANS[reduction]
     data, elements = node.cast(node.tensor(0), dtype), node.cast(elements, dtype)
     found = node.emit(relax.op.scatter_elements(data, places, elements, node.argument(1), reduction))
     return node.cast(found, node.dtype)

@@ -22,8 +22,10 @@ _OPERATIONS: Mapping[str, Callable[[relax.Expr, relax.Expr], relax.Expr]] = {
 @converts(*_OPERATIONS)
 def quotient_or_power(node: TorchNode) -> relax.Expr | None:
     """A quotient of extents and numbers, or a power."""
-    operands = [_number(node, place) for place in (0, 1)]
-    one, other = operands
+    symbol = getattr(node.node.meta.get("val"), "node", None)
+    if getattr(symbol, "pytype", float) is int:
+        return None  # a power that is an extent, which must not become a tensor
+    one, other = (_number(node, place) for place in (0, 1))
     return None if one is None or other is None else node.emit(_OPERATIONS[node.name](one, other))
 
 

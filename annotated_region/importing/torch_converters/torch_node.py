@@ -73,6 +73,10 @@ class TorchNode:
         """An argument that is a tensor according to the schema of the op."""
         return expect(relax.Expr, self.argument(place, name))
 
+    def are_read(self, *places: int) -> bool:
+        """Whether one of these results of a tuple has users."""
+        return any(user.args[1] in places and user.users for user in self.node.users)
+
     def emit(self, expr: relax.Expr) -> relax.Var:
         """Bind an expression to a new variable."""
         return self.importer.block_builder.emit(expr)
