@@ -9,13 +9,14 @@
 TVM 0.27.0 initializes a maximum of floats with the lowest finite number, -3.4e38 in float32, and a minimum
 with the highest. So a row that is minus infinity everywhere, or empty, has a finite maximum, and the guards
 of attention (``max(mask) == -inf``: this query sees no key) never hold. ``argmax`` and ``argmin`` of such a
-row return -1, where numpy and ONNX return 0. Windows of ``max_pool`` are initialized in the same way, and
+row return -1, where numpy and ONNX return 0, and so they do for integers that all are the last one of their
+type: ``argmax`` of zeros of uint8. Windows of ``max_pool`` are initialized in the same way, and
 padding is the lowest finite number, too.
 
 1.  For a maximum or minimum, numbers that are this infinity count as -1, all others, NaN included, as 0;
     the maximum count of a row is negative if and only if all its numbers are that infinity. The test is
     equality, because in TVM NaN is not unequal to anything. TVM leaves the maximum of an empty row unwritten.
-2.  The index of an extreme is at least 0.
+2.  The index of an extreme is at least 0. TVM has no kernel for booleans; they are cast to integers.
 3.  Windows are counted likewise; padding counts as -128, the lowest number of 8 bits.
 
 The repair can be removed with the first TVM for which
@@ -50,11 +51,12 @@ def extreme_with_infinities(view: OpView, editor: Editor) -> relax.Expr | None:
     return _chosen(most, infinity, view, editor)  # case 1
 
 
-def place_with_infinities(view: OpView, editor: Editor) -> relax.Expr | None:
+def place_with_infinities(view: OpView, editor: Editor) -> relax.Expr:
     """The index of the maximum or minimum; the first one for a row without finite numbers."""
-    if dtype_of(view.arg_types[0]) not in _FLOATS:
-        return None
-    return relax.op.maximum(editor.emit(view.call, "place"), relax.const(0, "int64"))  # case 2
+    call = view.call
+    if dtype_of(view.arg_types[0]) == "bool":
+        call = relax.Call(call.op, [editor.emit(relax.op.astype(view.args[0], "int8"), "wide")], call.attrs)
+    return relax.op.maximum(editor.emit(call, "place"), relax.const(0, "int64"))  # case 2
 
 
 def window_with_infinities(view: OpView, editor: Editor) -> relax.Expr | None:

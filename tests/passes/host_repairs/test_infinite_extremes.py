@@ -71,6 +71,14 @@ def test_places_of_extremes_of_infinite_rows(op: str) -> None:
     np.testing.assert_array_equal(answer(op, ROWS, 1), getattr(ROWS, op)(axis=1))
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "int64", "bool"])
+@pytest.mark.parametrize("op", ["argmax", "argmin"])
+def test_places_in_rows_of_the_last_integer(op: str, dtype: str) -> None:
+    ends = [0, 1] if dtype == "bool" else [np.iinfo(dtype).min, np.iinfo(dtype).max]
+    rows = np.array([[ends[0], ends[0]], [ends[1], ends[1]], [ends[0], ends[1]], [ends[1], ends[0]]], dtype)
+    np.testing.assert_array_equal(answer(op, rows, 1), getattr(rows, op)(axis=1))
+
+
 @pytest.mark.parametrize(("op", "nothing"), [("max", -INF), ("min", INF)])
 def test_extremes_of_empty_rows(op: str, nothing: float) -> None:
     np.testing.assert_array_equal(answer(op, np.zeros((2, 0), "float32"), 1), [nothing, nothing])
