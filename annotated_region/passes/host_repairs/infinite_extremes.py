@@ -16,8 +16,9 @@ padding is the lowest finite number, too.
 1.  For a maximum or minimum, numbers that are this infinity count as -1, all others, NaN included, as 0;
     the maximum count of a row is negative if and only if all its numbers are that infinity. The test is
     equality, because in TVM NaN is not unequal to anything. TVM leaves the maximum of an empty row unwritten.
-2.  The index of an extreme is at least 0. TVM has no kernel for booleans; they are cast to integers.
+2.  The index of an extreme is at least 0.
 3.  Windows are counted likewise; padding counts as -128, the lowest number of 8 bits.
+4.  TVM has no extremes of booleans. They are those of the same numbers in 8 bits.
 
 The repair can be removed with the first TVM for which
 ``tests/passes/host_repairs/test_infinite_extremes.py`` passes without it.
@@ -41,6 +42,9 @@ _INFINITY = {"relax.max": -np.inf, "relax.min": np.inf}
 def extreme_with_infinities(view: OpView, editor: Editor) -> relax.Expr | None:
     """The maximum or minimum; infinite if all numbers of the row are that infinity."""
     operand, dtype = view.args[0], dtype_of(view.arg_types[0])
+    if dtype == "bool":
+        call = relax.Call(view.call.op, [_number(operand, editor)], view.call.attrs)
+        return relax.op.astype(editor.emit(call, "most"), "bool")  # case 4
     if dtype not in _FLOATS:
         return None
     infinity = relax.const(_INFINITY[view.name], dtype)
@@ -55,7 +59,7 @@ def place_with_infinities(view: OpView, editor: Editor) -> relax.Expr:
     """The index of the maximum or minimum; the first one for a row without finite numbers."""
     call = view.call
     if dtype_of(view.arg_types[0]) == "bool":
-        call = relax.Call(call.op, [editor.emit(relax.op.astype(view.args[0], "int8"), "wide")], call.attrs)
+        call = relax.Call(call.op, [_number(view.args[0], editor)], call.attrs)  # case 4
     return relax.op.maximum(editor.emit(call, "place"), relax.const(0, "int64"))  # case 2
 
 
@@ -67,6 +71,11 @@ def window_with_infinities(view: OpView, editor: Editor) -> relax.Expr | None:
     infinity = relax.const(-np.inf, dtype)
     most = relax.Call(view.call.op, [_counted(operand, infinity, editor)], view.call.attrs)
     return _chosen(most, infinity, view, editor)  # case 3
+
+
+def _number(operand: relax.Expr, editor: Editor) -> relax.Var:
+    """The boolean as 0 or 1."""
+    return editor.emit(relax.op.astype(operand, "int8"), "number")
 
 
 def _counted(operand: relax.Expr, infinity: relax.Expr, editor: Editor) -> relax.Expr:

@@ -34,6 +34,14 @@ def test_extremes_of_infinite_rows(op: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("op", ["max", "min"])
+def test_extremes_of_booleans(op: str) -> None:
+    rows = np.array([[False, False], [True, False], [True, True]])
+    found = answer(op, rows, 1)
+    assert found.dtype == np.bool_
+    np.testing.assert_array_equal(found, getattr(rows, op)(axis=1))
+
+
+@pytest.mark.parametrize("op", ["max", "min"])
 def test_rows_of_nan_have_no_extreme(op: str) -> None:
     rows = np.full((2, 3), np.nan, "float32")
     np.testing.assert_array_equal(answer(op, rows, 1), [np.nan, np.nan])
