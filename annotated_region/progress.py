@@ -1,4 +1,4 @@
-"""A line on the standard error with what is compiled and how many are left; only where that is a terminal.
+"""A line on the standard error with what is done and how much is left; only where that is a terminal.
 
 A build enters `progress_line`. Code generators, which TVM calls, iterate over their functions with `shown`,
 so that nothing about the line passes through TVM. In other threads, and outside of `progress_line`, nothing
@@ -16,7 +16,7 @@ from typing import TypeAlias, TypeVar
 
 from annotated_region.printable import printable
 
-__all__ = ["progress_line", "show", "shown"]
+__all__ = ["progress_bar", "progress_line", "show", "shown"]
 
 Item = TypeVar("Item")
 Draw: TypeAlias = Callable[[str, int], None]
@@ -42,6 +42,25 @@ def progress_line(steps: int, wanted: bool = True) -> Iterator[None]:
         return
     with _drawn(steps) as draw, _as_current(_Shown(draw)):
         yield
+
+
+@contextmanager
+def progress_bar(task: str, total: int, wanted: bool = True) -> Iterator[Callable[[int], None]]:
+    """A bar with the remaining time of `total` steps, which is told how many ended; nothing for none, or if
+    the standard error is no terminal.
+    """
+    from rich import progress  # noqa: PLC0415 - see _drawn
+    from rich.console import Console  # noqa: PLC0415
+
+    console = Console(stderr=True)
+    if not total or not wanted or not console.is_terminal:
+        yield lambda _done: None
+        return
+    text = progress.TextColumn("{task.description}")
+    columns = (text, progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeRemainingColumn())
+    with progress.Progress(*columns, console=console, transient=True) as bar:
+        number = bar.add_task(task, total=total)
+        yield lambda done: bar.advance(number, done)
 
 
 @contextmanager

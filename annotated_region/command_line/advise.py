@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 
 from rich.table import Table
 
@@ -20,9 +19,9 @@ __all__ = ["run"]
 def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit code."""
     mods = [read_model(model, options.limits) for model in options.models]
-    advice = advise(mods, options.targets, policy_of(options))[: options.top]
+    advice = advise(mods, options.targets, policy_of(options), measure=options.measure)[: options.top]
     if options.json:
-        print(written_document("advice", {"advice": [asdict(each) for each in advice]}, indent=2))
+        print(written_document("advice", {"advice": [each.to_dict() for each in advice]}, indent=2))
     else:
         console().print(_table(advice))
     return 0
@@ -30,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _table(advice: list[Advice]) -> Table:
     table = Table(title="If the target claimed it", title_justify="left")
-    for column in ("target", "op", "count", "why not", "regions", "host ops", "crossings", "us saved"):
+    for column in ("target", "op", "count", "why not", "regions", "host ops", "crossings", "us saved", "how"):
         table.add_column(column, overflow="fold")
     for each in advice:
         numbers = (
@@ -38,6 +37,7 @@ def _table(advice: list[Advice]) -> Table:
             f"{each.host_before} -> {each.host_after}",
             f"{each.crossings_before} -> {each.crossings_after}",
             f"{each.seconds_saved * 1e6:.3g}",
+            "estimated" if each.doubt is None else f"measured, +- {each.doubt * 1e6:.3g}",
         )
         name = each.op.removeprefix("relax.")
         table.add_row(*map(plain, (each.target, name, str(len(each.ops)), each.reason, *numbers)))

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from tvm import relax
 
 from annotated_region.checked import checked_class
@@ -30,6 +28,7 @@ from annotated_region.measuring.identity import key_of, surroundings
 from annotated_region.measuring.store import CostStore, default_path
 from annotated_region.measuring.timing import Time, Timed, time_copy, time_together
 from annotated_region.measuring.wholes import WholePlacement, WholePlacements, timed_unit
+from annotated_region.progress import progress_bar
 from annotated_region.regions.node_region import NodeRegion
 from annotated_region.targets.extents import size_of
 from annotated_region.tvm_adapter.types import expect
@@ -198,7 +197,7 @@ class MeasuredCost:
         """Measure the units without a known time."""
         distinct = {key_of(unit): unit for unit in units}
         missing = [(key, unit) for key, unit in distinct.items() if self._look_up(key) is None]
-        with self._progress(len(missing)) as advance:
+        with progress_bar("measuring units", len(missing), self.progress) as advance:
             for batch in _batches(missing):
                 times = self._times([unit for _key, unit in batch], rounds)
                 self._keep({key: (time, unit.target) for (key, unit), time in zip(batch, times, strict=True)})
@@ -263,18 +262,6 @@ class MeasuredCost:
             self.store.put(steady)
         except ModelError as error:
             _warn(f"times of {len(steady)} {what} are used but not stored: {error}")
-
-    @contextmanager
-    def _progress(self, total: int) -> Iterator[Callable[[int], None]]:
-        """A progress bar over `total` units; none if there is nothing to do, or no terminal."""
-        console = Console(stderr=True)
-        if not total or not self.progress or not console.is_terminal:
-            yield lambda _done: None
-            return
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console, transient=True) as bar:
-            task = bar.add_task("measuring units", total=total)
-            yield lambda done: bar.advance(task, done)
 
 
 def _batches(units: Sequence[tuple[str, Timed]]) -> Iterator[Sequence[tuple[str, Timed]]]:

@@ -50,6 +50,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--save": ("", "a\0b", "FOLDER"),
     "--rounds": COUNTS,
     "--top": COUNTS,
+    "--measure": COUNTS,
     "--jobs": COUNTS,
     "--output": ("", "a\0b", "model.png", "nowhere/model.so", "nowhere/model.svg", "x" * 300 + ".so"),
     "--profile": (*FILES, "REPORT.json"),

@@ -122,7 +122,7 @@ def test_progress_is_shown_on_a_terminal_while_there_is_something_to_do(
         return Console(file=shown, force_terminal=terminal, width=80)
 
     shown = io.StringIO()
-    monkeypatch.setattr(measured, "Console", screen)
+    monkeypatch.setattr("rich.console.Console", screen)
     questions = [(HOST, unit) for unit in units_of(graph_of(relax.op.nn.relu), 1)]
     model = ar.MeasuredCost(tmp_path / "costs")
     model.prepare(questions)

@@ -25,6 +25,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--top", type=count, default=10, metavar="N", help="how much advice to give (default: 10)"
     )
+    parser.add_argument(
+        "--measure",
+        type=count,
+        metavar="N",
+        help="build and time whole models for the N changes with the best estimates "
+        "(default: 8 with --cost measured, otherwise 0)",
+    )
     parser.add_argument("--json", action="store_true", help="print the advice as JSON")
 
 
@@ -33,6 +40,7 @@ COMMAND = Command(
     help="find the declined ops whose claims would improve the placement most",
     examples=(
         "advise model.onnx --targets dnnl",
+        "advise model.onnx --targets dnnl --measure 4",
         "advise zoo/*.onnx --targets onnxruntime,dnnl --policy least-cost --json",
     ),
     add_arguments=_add_arguments,

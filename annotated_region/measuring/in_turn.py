@@ -1,0 +1,53 @@
+"""Times programs that run in turn, so that each sees the same phases of the machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from annotated_region.measuring.timing import Time, sample
+
+__all__ = ["time_in_turn"]
+
+_WARMING, _SETTLING = 8, 0.4
+"""Runs before the first that counts, and seconds; dnnl tries steps with and without workers in them."""
+
+_FEWEST, _MOST = 20, 80
+"""Rounds: the fewest, and the most if a time is not steady."""
+
+_STEADY = 0.02
+"""A time is steady if its spread is at most this."""
+
+_SECONDS, _AT_LEAST = 20.0, 3
+"""No further round begins after so many seconds, once there are so many rounds."""
+
+
+def time_in_turn(runs: Sequence[Callable[[], object]]) -> list[Time]:
+    """The time of each program, from interleaved rounds; each starts every other round.
+
+    The minimum of a program's samples is its time, because other work makes a sample longer, never shorter.
+    Further rounds follow while its spread is wide.
+    """
+    for run in runs:
+        _warm_up(run)
+    samples: list[list[float]] = [[] for _ in runs]
+    began = time.perf_counter()
+    for number in range(_MOST):
+        if number >= _AT_LEAST and time.perf_counter() - began > _SECONDS:
+            break
+        if number >= _FEWEST and all(Time.of(each).spread <= _STEADY for each in samples):
+            break
+        for each in range(len(runs)) if number % 2 == 0 else reversed(range(len(runs))):
+            samples[each].append(sample(runs[each]))
+    return [Time.of(each) for each in samples]
+
+
+def _warm_up(run: Callable[[], object]) -> None:
+    """Run until both limits are reached, or one run has exceeded the second alone."""
+    began, count = time.perf_counter(), 0
+    while True:
+        run()
+        count += 1
+        elapsed = time.perf_counter() - began
+        if elapsed > _SETTLING and (count >= _WARMING or elapsed > _WARMING * _SETTLING):
+            return
