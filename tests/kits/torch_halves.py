@@ -13,7 +13,7 @@ import tvm
 import annotated_region as ar
 from kits.torch_models import example_inputs, torch_model
 
-__all__ = ["HalfAnswers", "half_answers"]
+__all__ = ["HalfAnswers", "array_of", "half_answers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ def half_answers(name: str, dtype: str) -> HalfAnswers:
         warnings.simplefilter("ignore", FutureWarning)  # PyTorch's own use of what it deprecates
         program = torch.export.export(model, given)
         module = ar.from_exported_program(program, unwrap_unit_return_tuple=True)
-    return HalfAnswers(module, [_array(each) for each in given], exact, _array(model(*given)))
+    return HalfAnswers(module, [array_of(each) for each in given], exact, array_of(model(*given)))
 
 
-def _array(value: torch.Tensor) -> np.ndarray:
+def array_of(value: torch.Tensor) -> np.ndarray:
     """The numbers of a tensor; numpy itself has no bfloat16."""
     if value.dtype != torch.bfloat16:
         return np.asarray(value.contiguous().numpy())

@@ -13,6 +13,8 @@ from annotated_region.importing.torch_converters import (  # noqa: F401 - each r
     embedding_bags,
     functions,
     group_norms,
+    grouped_products,
+    histograms,
     images,
     indexing,
     masks,

@@ -1,4 +1,7 @@
-"""Stable sorts, which TVM 0.27's importer lacks; its own sort is stable on the host."""
+"""Stable sorts, and largest elements in any order, which TVM 0.27's importer lacks.
+
+TVM's own sort is stable on the host.
+"""
 
 from __future__ import annotations
 
@@ -25,3 +28,15 @@ def sorted_stably(node: TorchNode) -> relax.Expr:
     places = node.emit(relax.op.argsort(numbers, axis, descends, dtype="int64"))
     values = node.emit(relax.op.gather_elements(numbers, places, axis=axis))
     return node.emit(relax.Tuple([node.cast(values, dtype), places]))
+
+
+@converts("topk.default")
+def first_in_order(node: TorchNode) -> relax.Expr | None:
+    """The largest or smallest elements, and their indices; sorted where PyTorch leaves the order open."""
+    data, count, axis = node.tensor(0), node.argument(1, "k"), node.argument(2, "dim", -1)
+    if not extents_of_tensor(data):
+        return node.emit(relax.Tuple([data, relax.const(0, "int64")]))
+    if not isinstance(count, int):
+        return None
+    largest = bool(node.argument(3, "largest", default=True))
+    return node.emit(relax.op.topk(data, count, axis, "both", largest, "int64"))
