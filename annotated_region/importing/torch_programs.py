@@ -13,6 +13,7 @@ from tvm import relax
 from annotated_region.arguments import brief_repr
 from annotated_region.checked import checked
 from annotated_region.errors import AnnotatedRegionError, ModelError, UsageError
+from annotated_region.importing.derived_extents import with_derived_extents
 from annotated_region.importing.origins import NodeResults, with_origins
 from annotated_region.importing.torch_converters.agreement import Agreement
 from annotated_region.importing.torch_converters.converting import CONVERTERS
@@ -97,7 +98,9 @@ def from_exported_program(
     except (AssertionError, RuntimeError, ValueError) as error:
         # Before any op is converted, PyTorch decomposes ops, and TVM checks for unknown ones.
         raise ModelError(f"TVM cannot import the program: {_first_line(error)}") from error
-    return noted.agreement.equations.checked_by(with_origins(mod, noted.results))
+    mod = noted.agreement.equations.checked_by(with_origins(mod, noted.results))
+    mod["main"] = with_derived_extents(mod["main"])
+    return mod
 
 
 def _require_program(condition: bool, program: object) -> None:
