@@ -7,6 +7,10 @@ megabytes. The file is a relocatable ELF file (System V ABI, chapters 4 and 5; 6
 
 The single symbol is global, so that other objects can refer to it, and hidden, so that it is not exported
 from the library.
+
+On x86-64 the data is in a section for large data, which the linker places behind all others. Code reaches what is
+near by offsets of 32 bits; with gigabytes of constants between code and data, a library could not be linked. Nothing
+but tables of addresses of 64 bits refers to the data.
 """
 
 from __future__ import annotations
@@ -30,13 +34,15 @@ _CLASS_64 = 2
 _RELOCATABLE = 1
 _PROGBITS, _SYMBOLS, _NAMES = 1, 2, 3
 _ALLOCATED = 2
+_LARGE = 0x10000000  # SHF_X86_64_LARGE
+_X86_64 = 62
 _GLOBAL_OBJECT = 1 << 4 | 1
 _HIDDEN = 2
 _ORDER = "<" if sys.byteorder == "little" else ">"
 _HEADER = struct.Struct(_ORDER + "16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct(_ORDER + "IIQQQQIIQQ")
 _SYMBOL = struct.Struct(_ORDER + "IBBHQQ")
-_SECTION_NAMES = ("", ".rodata.annotated_region", ".note.GNU-stack", ".symtab", ".strtab", ".shstrtab")
+_OTHER_NAMES = (".note.GNU-stack", ".symtab", ".strtab", ".shstrtab")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,8 @@ def write_object(
         Called with the file and the file offset of the data; bytes that it does not write are zero.
     """
     write(file, PAGE)
-    names, starts = _joined(_SECTION_NAMES)
+    name, flags = _data_section(header)
+    names, starts = _joined(("", name, *_OTHER_NAMES))
     symbols, symbol_starts = _joined(("", symbol))
     entries = bytes(_SYMBOL.size) + _SYMBOL.pack(symbol_starts[1], _GLOBAL_OBJECT, _HIDDEN, 1, 0, size)
     end = PAGE + -(-size // PAGE) * PAGE
@@ -92,7 +99,7 @@ def write_object(
     tail += bytes(-len(tail) % 8)
     sections = (
         _Section(0),
-        _Section(_PROGBITS, _ALLOCATED, offset=PAGE, size=size, alignment=PAGE),
+        _Section(_PROGBITS, flags, offset=PAGE, size=size, alignment=PAGE),
         _Section(_PROGBITS, offset=end),
         # `link` is the section of the symbol names, `info` the index of the first non-local symbol.
         _Section(
@@ -107,6 +114,14 @@ def write_object(
         file.write(_SECTION.pack(start, *astuple(section)))
     file.seek(0)
     file.write(_header(header, end + len(tail), len(sections)))
+
+
+def _data_section(header: bytes) -> tuple[str, int]:
+    """The name and the flags of the section of the data."""
+    machine = _HEADER.unpack(header)[2]
+    if machine == _X86_64:
+        return ".lrodata.annotated_region", _ALLOCATED | _LARGE
+    return ".rodata.annotated_region", _ALLOCATED
 
 
 def _header(known: bytes, sections_at: int, count: int) -> bytes:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -54,6 +57,23 @@ def test_embedded_constants_serve_every_shape_and_function(tmp_path: Path) -> No
             expected = np.maximum(data @ weights(seed) + np.arange(WIDTH), 0)
             found = machine[name](tvm.runtime.tensor(data)).numpy()
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@needs_onednn
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="elsewhere code reaches further than 2 GB")
+def test_constants_may_lie_gigabytes_behind_the_code_that_reads_them(tmp_path: Path) -> None:
+    library, far = tmp_path / "far.so", 5 << 30
+    options = [f"-Wl,--section-start=.lrodata={far:#x}"]
+    ar.build(ar.partition(module(), ["dnnl"])).export_library(str(library), options=options)
+    headers = subprocess.run(["readelf", "--wide", "--sections", library], check=True, capture_output=True, text=True)
+    (place,) = re.findall(r" \.lrodata +PROGBITS +([0-9a-f]+)", headers.stdout)
+    assert int(place, 16) == far
+    machine = relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
+    data = np.random.default_rng(0).standard_normal((3, WIDTH)).astype("float32")
+    for seed, name in enumerate(("first", "second")):
+        expected = np.maximum(data @ weights(seed) + np.arange(WIDTH), 0)
+        found = machine[name](tvm.runtime.tensor(data)).numpy()
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def region(count: int) -> tuple[Graph, dict[str, tvm.runtime.Tensor]]:
