@@ -73,6 +73,14 @@ def test_images_are_those_of_torch(torch_functions, target):
     assert_as_in_torch(torch_functions, "images", calls, (0,), target)
 
 
+@pytest.mark.parametrize("target", ["", pytest.param("dnnl", marks=needs_onednn), "onnxruntime"])
+def test_images_of_any_size_are_resized_as_in_torch(torch_functions, target):
+    calls = [
+        torch_functions.seeded(batch, 3, *size) for batch, size in ((2, (12, 14)), (1, (5, 8)), (3, (16, 4)))
+    ]
+    assert_as_in_torch(torch_functions, "sizes", calls, (0, 2, 3), target)
+
+
 @pytest.mark.parametrize("target", ["", pytest.param("dnnl", marks=needs_onednn)])
 def test_norms_are_those_of_torch(torch_functions, target):
     """Of a batch that is known, and of any."""
@@ -83,14 +91,32 @@ def test_norms_are_those_of_torch(torch_functions, target):
 
 @needs_onednn
 def test_images_of_other_sizes_are_resized_in_one_region(torch_functions):
-    names = ("means of parts", "nearest, smaller", "nearest, not by whole factors", "smoothed")
+    names = (
+        "means of parts",
+        "nearest, smaller",
+        "nearest, not by whole factors",
+        "smoothed",
+        "means between corners",
+    )
     model = torch_functions.Each([torch_functions.IMAGES[name] for name in names])
     program = torch_functions.torch.export.export(model, (torch_functions.seeded(2, 3, 12, 14),))
     assert not ops_on_host(ar.partition(ar.from_exported_program(program), ["dnnl"]), "main")
 
 
+@needs_onednn
+def test_images_of_any_size_are_resized_in_one_region(torch_functions):
+    functions, free = list(torch_functions.SIZES.values()), torch_functions.torch.export.Dim.DYNAMIC
+    program = torch_functions.torch.export.export(
+        torch_functions.Each(functions),
+        (torch_functions.seeded(2, 3, 12, 14),),
+        dynamic_shapes=(dict.fromkeys((0, 2, 3), free),),
+        strict=False,
+    )
+    assert not ops_on_host(ar.partition(ar.from_exported_program(program), ["dnnl"]), "main")
+
+
 def test_all_groups_are_tried(torch_functions):
-    assert {*GROUPS, "images", "norms", "parts"} == set(torch_functions.GROUPS)
+    assert {*GROUPS, "images", "norms", "parts", "sizes"} == set(torch_functions.GROUPS)
     assert set(REFUSED) == set(torch_functions.REFUSED)
 
 

@@ -6,6 +6,7 @@ from annotated_region.importing.torch_converters import (  # noqa: F401 - each r
     activations,
     arithmetic,
     assignment,
+    bilinear,
     clamps,
     convolutions,
     copies,

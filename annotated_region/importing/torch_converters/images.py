@@ -2,8 +2,6 @@
 
 *   ``grid_sample`` has the coordinates on the last axis; TVM's op expects them on the second axis.
 *   ``interpolate(mode="nearest")`` reads ``floor(i * before / after)``; the importer uses pixel centres.
-*   ``interpolate(mode="bilinear", scale_factor=f)`` reads at ``(i + 0.5) / f - 0.5``; the importer replaces
-    the factor by the quotient of the extents, which differs unless ``f`` times the extent is a whole number.
 *   ``interpolate(antialias=True)`` averages skipped elements; the importer ignores it.
 """
 
@@ -19,12 +17,12 @@ from annotated_region.importing.axis_products import product_along
 from annotated_region.importing.interpolation import AxisScale, Interpolation, weights
 from annotated_region.importing.torch_converters.poolings import largest_without_places
 from annotated_region.importing.torch_converters.registry import converts
+from annotated_region.importing.torch_converters.row_scales import RowScale, scales_by_factors
 from annotated_region.importing.torch_converters.torch_node import (
     TorchNode,
     dtype_of_tensor,
     extents_of_tensor,
 )
-from annotated_region.tvm_adapter.types import expect
 
 _METHODS: Mapping[object, str] = {0: "bilinear", 1: "nearest", 2: "bicubic"}
 _PADDINGS: Mapping[object, str] = {0: "zeros", 1: "border", 2: "reflection"}
@@ -58,10 +56,12 @@ def nearest(node: TorchNode) -> relax.Expr | None:
         size = [extent * int(factor) for extent, factor in zip(extents, factors, strict=True)]
     assert isinstance(size, list)
     known = [(before, after) for before, after in zip(extents, size, strict=True) if isinstance(before, int)]
-    if len(known) == len(size) and any(after % before for before, after in known):
-        return _picked(node, data, [(before, after, before / after) for before, after in known])
-    if node.argument(1, "output_size") is not None and len(known) < len(size):
-        return _picked_in_run(node, data, size)
+    is_picked = len(known) == len(size) and any(after % before for before, after in known)
+    if is_picked or (node.argument(1, "output_size") is not None and len(known) < len(size)):
+        for axis, scale in enumerate(map(RowScale, extents, size), 2):
+            pick = _picked if is_picked else _picked_in_run
+            data = pick(node, data, axis, scale)
+        return data
     return node.emit(
         relax.op.image.resize2d(
             data,
@@ -76,72 +76,24 @@ def nearest(node: TorchNode) -> relax.Expr | None:
 
 def _picked_by_factors(node: TorchNode, data: relax.Expr, factors: list[object]) -> relax.Expr:
     """The nearest elements by any factors."""
-    pairs = _by_axis(data, factors)
-    return _picked(node, data, [(extent, int(extent * factor), 1 / factor) for extent, factor in pairs])
-
-
-def _picked(node: TorchNode, data: relax.Expr, steps: list[tuple[int, int, float]]) -> relax.Expr:
-    """The nearest elements: for each axis the extents before and after, and the step, rounded to float32."""
-    for axis, (before, after, step) in enumerate(steps, 2):
-        places = np.floor(np.arange(after, dtype="float32") * np.float32(step)).astype("int64")
-        data = node.emit(relax.op.take(data, relax.const(np.minimum(places, before - 1)), axis))
+    for axis, scale in enumerate(scales_by_factors(data, factors), 2):
+        data = (
+            _picked(node, data, axis, scale) if scale.is_static else _picked_in_run(node, data, axis, scale)
+        )
     return data
 
 
-def _picked_in_run(node: TorchNode, data: relax.Expr, size: list[object]) -> relax.Expr:
+def _picked(node: TorchNode, data: relax.Expr, axis: int, scale: RowScale) -> relax.Expr:
+    """The nearest elements along an axis whose extents before and after are numbers."""
+    return node.emit(relax.op.take(data, relax.const(scale.nearest()), axis))
+
+
+def _picked_in_run(node: TorchNode, data: relax.Expr, axis: int, scale: RowScale) -> relax.Expr:
     """The nearest elements where an extent before or after is symbolic; the steps are computed in float32."""
-    for axis, (before, after) in enumerate(zip(extents_of_tensor(data)[2:], size, strict=True), 2):
-        extents = [node.number_as_tensor(each, "float32") for each in (before, after)]
-        old, new = (expect(relax.Expr, each) for each in extents)
-        step = node.emit(relax.op.divide(old, new))
-        rows = node.cast(node.emit(relax.op.arange(0, after, 1, "int64")), "float32")
-        last = node.emit(relax.op.subtract(old, relax.const(1.0, "float32")))
-        nearest_row = node.emit(relax.op.minimum(node.emit(relax.op.multiply(rows, step)), last))
-        places = node.cast(nearest_row, "int64")  # rounds down
-        data = node.emit(relax.op.take(data, places, axis))
-    return data
-
-
-def _by_axis(data: relax.Expr, factors: list[object]) -> list[tuple[int, float]]:
-    """The extents of an image, which must be static, and their factors."""
-    pairs = []
-    for extent, factor in zip(extents_of_tensor(data)[2:], factors, strict=True):
-        if not isinstance(extent, int):
-            raise ModelError(f"the factor {factor} of the symbolic extent {extent} is not supported")
-        pairs.append((extent, float(str(factor))))
-    return pairs
-
-
-@converts("upsample_bilinear2d.vec")
-def bilinear(node: TorchNode) -> relax.Expr | None:
-    """A mean of the nearest elements, by given factors; to a given size, TVM converts it."""
-    factors = node.argument(3, "scale_factors")
-    if node.argument(1, "output_size") is not None or bool(node.argument(2, "align_corners")):
-        return None
-    assert isinstance(factors, list)
-    data = node.tensor(0)
-    if all(float(factor).is_integer() for factor in factors):
-        extents = extents_of_tensor(data)[2:]
-        size = [extent * int(factor) for extent, factor in zip(extents, factors, strict=True)]
-        method = {"method": "linear", "coordinate_transformation_mode": "half_pixel"}
-        return node.emit(relax.op.image.resize2d(data, relax.ShapeExpr(size), layout="NCHW", **method))
-    for axis, (extent, factor) in enumerate(_by_axis(data, factors), 2):
-        data = _blended(node, data, axis, extent, factor)
-    return data
-
-
-def _blended(node: TorchNode, data: relax.Expr, axis: int, extent: int, factor: float) -> relax.Expr:
-    """The weighted means of pairs of rows along an axis."""
-    places = np.maximum((np.arange(int(extent * factor)) + 0.5) / factor - 0.5, 0)
-    first = np.minimum(np.floor(places).astype("int64"), extent - 1)
-    shape = [-1 if each == axis else 1 for each in range(len(extents_of_tensor(data)))]
-    weights = relax.const((places - first).reshape(shape), dtype_of_tensor(data))
-    one, other = (
-        node.emit(relax.op.take(data, relax.const(each), axis))
-        for each in (first, np.minimum(first + 1, extent - 1))
-    )
-    step = node.emit(relax.op.multiply(node.emit(relax.op.subtract(other, one)), weights))
-    return node.emit(relax.op.add(one, step))
+    last = node.emit(relax.op.subtract(scale.extent(node), relax.const(1.0, "float32")))
+    nearest_row = node.emit(relax.op.multiply(scale.rows(node), scale.step_in_run(node)))
+    places = node.cast(node.emit(relax.op.minimum(nearest_row, last)), "int64")  # rounds down
+    return node.emit(relax.op.take(data, places, axis))
 
 
 @converts("_adaptive_avg_pool2d.default")

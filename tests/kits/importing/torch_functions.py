@@ -282,11 +282,40 @@ IMAGES = {
         functional.adaptive_avg_pool2d(x, (16, 7)),
     ),
     "cropped": lambda x: functional.pad(x, (-2, 1, 3, -1), value=4.0) + functional.pad(x, (-1, 0, 2, 0)),
+    "means between corners": lambda x: (
+        functional.interpolate(x, size=(5, 17), mode="bilinear", align_corners=True),
+        functional.interpolate(x, size=(1, 1), mode="bilinear", align_corners=True),
+        functional.interpolate(x, scale_factor=(2, 1.7), mode="bilinear", align_corners=True),
+    ),
     "means, by whole factors": lambda x: functional.interpolate(x, scale_factor=2, mode="bilinear"),
     "smoothed": lambda x: (
         functional.interpolate(x, size=(5, 17), mode="bilinear", antialias=True),
         functional.interpolate(x, size=(7, 4), mode="bicubic", antialias=True),
         functional.interpolate(x, scale_factor=(0.3, 1.3), mode="bicubic", antialias=True),
+    ),
+}
+
+SIZES = {
+    "to the size of another": lambda x: [
+        functional.interpolate(functional.avg_pool2d(x, 2), size=x.shape[-2:], **how)
+        for how in (
+            {"mode": "bilinear"},
+            {"mode": "bilinear", "align_corners": True},
+            {"mode": "nearest"},
+        )
+    ],
+    "to one of two axes": lambda x: functional.interpolate(x, size=(5, x.shape[2]), mode="bilinear"),
+    "by factors": lambda x: [
+        functional.interpolate(x, scale_factor=factors, **how)
+        for factors in (0.5, (2, 1.25))
+        for how in (
+            {"mode": "bilinear"},
+            {"mode": "bilinear", "align_corners": True},
+            {"mode": "nearest"},
+        )
+    ],
+    "to one row": lambda x: functional.interpolate(
+        x, size=(1, x.shape[3]), mode="bilinear", align_corners=True
     ),
 }
 
@@ -413,6 +442,7 @@ GROUPS = {
     "reductions": REDUCTIONS,
     "parts": PARTS,
     "images": IMAGES,
+    "sizes": SIZES,
     "norms": NORMS,
     "numbers": NUMBERS,
 }
