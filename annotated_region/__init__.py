@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from annotated_region import _loading as _loading  # first: it handles interrupts during the imports below
 from annotated_region._version import __version__
+from annotated_region.collector import paused_collector
 from annotated_region.errors import (
     AnnotatedRegionError,
     ArgumentError,
@@ -257,13 +258,16 @@ _MODULE_OF: Final = {name: f"{__name__}.{module}" for module, names in _PUBLIC.i
 def __getattr__(name: str) -> object:
     """Load a public name, or a room of the package such as ``ar.passes``; called once for each.
 
+    What a module makes while it is loaded stays, so the garbage collector would look through it for nothing.
+
     Raises
     ------
     AttributeError
         The package has no such name.
     """
     if name in _MODULE_OF:
-        found = getattr(importlib.import_module(_MODULE_OF[name]), name)
+        with paused_collector():
+            found = getattr(importlib.import_module(_MODULE_OF[name]), name)
     elif not name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}"):
         found = importlib.import_module(f"{__name__}.{name}")
     else:

@@ -16,6 +16,7 @@ TOLD_TO_TVM = (
     "_version",
     "annotations",
     "arguments",
+    "collector",
     "error_classes",
     "errors",
     "registration",
@@ -87,12 +88,42 @@ def test_annotations_parse_after_the_import_alone_and_networkx_is_loaded_by_grap
     assert said(USES) == ["False False", "2 True"]
 
 
+FROM_A_FILE = """
+import sys
+import onnx
+from onnx import TensorProto, helper
+import annotated_region
+values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "xy"]
+graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", values[:1], values[1:])
+opsets = [helper.make_opsetid("", 13)]
+mod = annotated_region.from_onnx(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+annotated_region.partition(mod, ["dnnl"])
+print(*sys.modules, sep="\\n")
+"""
+NOT_NEEDED = (
+    *("networkx", "rich.console"),
+    *(f"annotated_region.backends.{name}" for name in ("onnxruntime", "openvino", "tensorrt")),
+    *(f"annotated_region.{name}" for name in ("layout_plan", "measuring", "placement", "quantizing")),
+)
+
+
+def test_a_partition_of_a_file_loads_neither_other_targets_nor_other_passes():
+    loaded = said(FROM_A_FILE)
+    assert "annotated_region.backends.dnnl" in loaded
+    assert set(NOT_NEEDED) & set(loaded) == set()
+
+
 FIRST_QUESTIONS = {
     "import annotated_region as ar; print(*ar.known_targets())": "dnnl onnxruntime openvino tensorrt",
     "from annotated_region.targets.backend import backend_of; print(backend_of('dnnl').name)": "dnnl",
     "from annotated_region.targets.rules import rule_of; print(bool(rule_of('dnnl', 'relax.add')))": "True",
     "from annotated_region.targets.rules import rules_of; print(len(rules_of('tensorrt')) > 0)": "True",
     "from annotated_region.targets.rules import patterns_of; print(len(patterns_of('dnnl')) > 0)": "True",
+    "import annotated_region as ar; print(ar.backends.openvino.__name__[-8:])": "openvino",
+    "import annotated_region as ar; ar.register_backend('dnnl', max_ops=3); "
+    "from annotated_region.targets.backend import backend_of; print(backend_of('dnnl').max_ops)": "3",
+    "import annotated_region as ar; ar.register_rule('dnnl', 'relax.add')(lambda op: 'mine'); "
+    "from annotated_region.targets.rules import rule_of; print(rule_of('dnnl', 'relax.add')(None))": "mine",
 }
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import networkx
-
+from annotated_region.graphs.cycles import CycleError
+from annotated_region.graphs.dag import Dag
+from annotated_region.graphs.ordering import program_order
 from annotated_region.importing.onnx_functions import bodies_of, nodes_of
 
 if TYPE_CHECKING:
@@ -34,11 +35,12 @@ def in_order(nodes: Sequence[onnx.NodeProto]) -> Sequence[onnx.NodeProto]:
     ]
     if all(maker < reader for maker, reader in pairs):
         return nodes
-    graph = networkx.DiGraph(pairs)
-    graph.add_nodes_from(range(len(nodes)))
+    readers: list[list[int]] = [[] for _ in nodes]
+    for maker, reader in pairs:
+        readers[maker].append(reader)
     try:
-        return [nodes[number] for number in networkx.lexicographical_topological_sort(graph)]
-    except networkx.NetworkXUnfeasible:
+        return [nodes[number] for (number,) in program_order(Dag(readers))]
+    except CycleError:
         return nodes
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+from annotated_region.cutting import Cut, cut
 from annotated_region.graphs import contract, cyclic_core
 from annotated_region.ids import Place, UnitId
-from annotated_region.placement.cutting import Cut, cut
 from annotated_region.placement.problem import PlacedRegion, Placement, PlacementProblem
 from annotated_region.placement.starts import orders_to_try, unit_cover
 from annotated_region.placement.uses import Uses

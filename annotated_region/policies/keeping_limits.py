@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from annotated_region.cutting import cut
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
 from annotated_region.dataflow.unit_order import in_order
 from annotated_region.ids import Colour, MemberIndex, NodeId, numbered
 from annotated_region.notes import DissolveNote, DissolveReason
-from annotated_region.placement.cutting import cut
 from annotated_region.policies.region_forms import in_accepted_form
 from annotated_region.policies.region_limits import RegionLimits, joining_limits
 from annotated_region.regions.claims import follow_the_data, in_units, without

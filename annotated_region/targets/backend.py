@@ -18,7 +18,7 @@ from annotated_region.errors import (
     UnknownTargetError,
     UsageError,
 )
-from annotated_region.targets.built_in import load_built_in
+from annotated_region.targets.built_in import BUILT_IN, load_built_in
 from annotated_region.targets.installed_backends import failure_of, installed_targets, load_installed
 from annotated_region.targets.op_view import OpView
 
@@ -296,7 +296,6 @@ def register_backend(backend: Backend | str, /, **options: Any) -> Backend:
     InvalidBackendError
         An option is unknown, or its value is invalid.
     """
-    load_built_in()
     unknown = [name for name in options if name not in Backend.__dataclass_fields__]
     if unknown:
         known = ", ".join(Backend.__dataclass_fields__)
@@ -306,6 +305,7 @@ def register_backend(backend: Backend | str, /, **options: Any) -> Backend:
             f"{backend!r} is neither a Backend nor the name of a target; pass one as backend"
         )
     described = Backend(backend, **options) if isinstance(backend, str) else replace(backend, **options)
+    load_built_in(described.name)
     _BACKENDS[described.name] = described
     return described
 
@@ -326,7 +326,7 @@ def backend_of(target: str) -> Backend:
     BackendUnavailableError
         The package that provides the target could not be imported.
     """
-    load_built_in()
+    load_built_in(target)
     # A rule alone registers a target with the default description; its package may still have to be loaded.
     if _BACKENDS.get(target, _undescribed(target)) == _undescribed(target):
         load_installed(target)
@@ -346,9 +346,8 @@ def backend_of(target: str) -> Backend:
 
 
 def known_targets() -> tuple[str, ...]:
-    """The names of all registered targets, in order of registration, then those of installed packages."""
-    load_built_in()
-    return tuple(dict.fromkeys((*_BACKENDS, *installed_targets())))
+    """The names of the built-in targets, of others in order of registration, and of installed packages."""
+    return tuple(dict.fromkeys((*BUILT_IN, *_BACKENDS, *installed_targets())))
 
 
 def unavailability(backend: Backend) -> str | None:
@@ -361,13 +360,13 @@ def unavailability(backend: Backend) -> str | None:
 
 def describe(backend: Backend) -> None:
     """Register `backend` unless its target already has a description; a rule alone does not give it one."""
-    load_built_in()
+    load_built_in(backend.name)
     if _BACKENDS.get(backend.name, Backend(backend.name)) == Backend(backend.name):
         _BACKENDS[backend.name] = backend
 
 
 def ensure_known(target: str) -> None:
     """Register `target` with the default description unless it is known already."""
-    load_built_in()
+    load_built_in(target)
     if target not in _BACKENDS:
         register_backend(target)

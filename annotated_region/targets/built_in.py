@@ -1,4 +1,4 @@
-"""Loads the targets that ship with the package, when the first target is queried.
+"""Loads the targets that ship with the package, each when it is first queried.
 
 They are on a higher floor than this room, and are found by name, like the targets of installed packages.
 """
@@ -7,11 +7,21 @@ from __future__ import annotations
 
 from importlib import import_module
 
-__all__ = ["load_built_in"]
+__all__ = ["BUILT_IN", "load_all_built_in", "load_built_in"]
+
+BUILT_IN = ("dnnl", "onnxruntime", "openvino", "tensorrt")
+"""Their names."""
 
 
-def load_built_in() -> None:
-    """Register the built-in targets, once; registrations by the user come later, and win."""
-    # Loading them registers them, which calls this function again; Python then returns the partially loaded
+def load_built_in(target: str) -> None:
+    """Register a target if it is built in, once; registrations by the user come later, and win."""
+    # Loading it registers it, which calls this function again; Python then returns the partially loaded
     # module.
-    import_module("annotated_region.backends")
+    if target in BUILT_IN:
+        import_module(f"annotated_region.backends.{target}")
+
+
+def load_all_built_in() -> None:
+    """Register all of them."""
+    for target in BUILT_IN:
+        load_built_in(target)

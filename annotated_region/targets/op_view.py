@@ -13,6 +13,7 @@ from tvm import relax
 from annotated_region.op_info.attributes import attributes_of
 from annotated_region.op_info.raising import single_call
 from annotated_region.targets.extents import extents, size_of
+from annotated_region.tvm_adapter.arrays import array_of
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import tensor_type
 
@@ -115,10 +116,10 @@ class OpView:
     def constant(self, index: int) -> np.ndarray | None:
         """Argument `index` as a numpy array if it is a constant, else None.
 
-        Dtypes that numpy lacks (bfloat16, float8) have their ``ml_dtypes`` equivalents.
+        The array is read-only, because it may share the memory of the constant. Dtypes that numpy lacks
+        (bfloat16, float8) have their ``ml_dtypes`` equivalents.
         """
         argument = self.args[index]
         if isinstance(argument, Constant) and isinstance(argument.value, tvm.runtime.Tensor):
-            value: np.ndarray = argument.value.numpy()
-            return value
+            return array_of(argument.value)
         return None

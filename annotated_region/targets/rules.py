@@ -216,17 +216,17 @@ def _registered(target: str, pattern: Pattern) -> Pattern:
 
 def rule_of(target: str, op_name: str) -> Rule | None:
     """The rule of `target` for `op_name`, or None."""
-    load_built_in()
+    load_built_in(target)
     return _RULES.get(target, {}).get(op_name)
 
 
 def rules_of(target: str) -> Mapping[str, Rule]:
     """All rules of `target`, by op name, in order of registration."""
-    load_built_in()
+    load_built_in(target)
     return dict(_RULES.get(target, {}))
 
 
 def patterns_of(target: str) -> tuple[Pattern, ...]:
     """All patterns of `target`, in order of registration."""
-    load_built_in()
+    load_built_in(target)
     return tuple(variant for variants in _PATTERNS.get(target, {}).values() for variant in variants)

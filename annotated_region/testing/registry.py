@@ -8,7 +8,7 @@ from typing import Any
 
 from annotated_region.checked import checked
 from annotated_region.targets import backend, installed_backends, rules
-from annotated_region.targets.built_in import load_built_in
+from annotated_region.targets.built_in import load_all_built_in
 
 __all__ = ["claim_ops", "temporary_registrations"]
 
@@ -16,7 +16,7 @@ __all__ = ["claim_ops", "temporary_registrations"]
 @contextmanager
 def temporary_registrations() -> Iterator[None]:
     """Restore all registrations at the end of the ``with`` block."""
-    load_built_in()  # otherwise a first load inside the block would be undone at its end
+    load_all_built_in()  # otherwise a first load inside the block would be undone at its end
     registries: list[dict[str, Any]] = [
         rules._RULES,
         rules._PATTERNS,

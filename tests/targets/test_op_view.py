@@ -1,5 +1,7 @@
 """What a rule sees of an op."""
 
+import gc
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -36,6 +38,33 @@ def test_a_constant_argument_is_an_array_and_others_are_none():
     found = view.constant(1)
     assert found is not None
     np.testing.assert_array_equal(found, WEIGHT)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bool", "int8", ml_dtypes.bfloat16])
+def test_a_rule_cannot_write_to_a_constant(dtype):
+    constant = relax.const(np.ones((2, 3), dtype))
+    view = OpView.of(relax.op.nn.relu(constant))
+    assert view is not None
+    found = view.constant(0)
+    assert found is not None
+    with pytest.raises(ValueError, match="read-only"):
+        found[0, 0] = 0
+    np.testing.assert_array_equal(constant.value.numpy(), np.ones((2, 3), dtype))
+
+
+def test_a_constant_outlives_its_call():
+    view = OpView.of(relax.op.nn.relu(relax.const(WEIGHT)))
+    assert view is not None
+    found = view.constant(0)
+    del view
+    gc.collect()
+    np.testing.assert_array_equal(found, WEIGHT)
+
+
+def test_a_constant_is_not_copied():
+    view = OpView.of(relax.op.nn.relu(relax.const(WEIGHT)))
+    assert view is not None
+    assert np.shares_memory(view.constant(0), view.constant(0))
 
 
 def test_constants_of_dtypes_that_numpy_lacks():

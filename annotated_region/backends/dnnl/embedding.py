@@ -13,6 +13,7 @@ import tvm
 
 from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.compilation.constant_objects import Embedded, constant_object
+from annotated_region.tvm_adapter.arrays import array_of
 
 __all__ = ["constants_value", "embed"]
 
@@ -42,10 +43,4 @@ def embed(
 def constants_value(graph: Graph, name: str, values: Mapping[str, tvm.runtime.Tensor]) -> np.ndarray:
     """The elements of a constant of a region. Read-only: the array may share the constant's memory."""
     made = graph.joined.get(name) or graph.packed.get(name)
-    return _array(values[name]) if made is None else made.value(lambda part: _array(values[part]))
-
-
-def _array(tensor: tvm.runtime.Tensor) -> np.ndarray:
-    """A view of the tensor if numpy supports its dtype and device; a copy otherwise."""
-    is_shared = str(tensor.dtype) != "bfloat16" and tensor.device.type == "cpu"
-    return np.asarray(np.from_dlpack(tensor) if is_shared else tensor.numpy())
+    return array_of(values[name]) if made is None else made.value(lambda part: array_of(values[part]))

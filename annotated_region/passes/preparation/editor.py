@@ -18,9 +18,9 @@ from annotated_region.origins import origin_of, recorded_origin, span_of, with_s
 from annotated_region.passes.preparation.borders import borders_watched
 from annotated_region.passes.preparation.limits import limits_checked
 from annotated_region.passes.preparation.reads import annotated_variables, reads_of
-from annotated_region.passes.preparation.tensors import NUMPY_DTYPES
 from annotated_region.targets.claimants import Claimants
 from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.arrays import array_of
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect
 
@@ -93,9 +93,7 @@ class Editor:
         """The constant tensor that `expr` is, or None. Read-only: it may share memory with the module."""
         if not self.is_constant(expr):
             return None
-        tensor = expect(Constant, self.origin(expr)).value
-        shared = str(tensor.dtype) in NUMPY_DTYPES and tensor.device.type == "cpu"
-        return np.asarray(np.from_dlpack(tensor) if shared else tensor.numpy())
+        return array_of(expect(Constant, self.origin(expr)).value)
 
     def is_read_once(self, expr: relax.Expr) -> bool:
         """Whether `expr` has a single reader, so that folding it into the reader makes it dead."""

@@ -80,7 +80,7 @@ class Linear:
         precision = np.promote_types(weight.dtype, np.float32)
         with np.errstate(all="ignore"):
             factors = scale.astype(precision).reshape(shape)
-            rounded = (weight.astype(precision, copy=False) * factors).astype(weight.dtype)
+            rounded = (weight.astype(precision, copy=False) * factors).astype(weight.dtype, copy=False)
         if not np.isfinite(rounded).all():
             return None
         data = self.view.args[0] if of is None else of

@@ -7,11 +7,11 @@ import tvm
 from tvm import relax
 
 from annotated_region.layouts.layout import Extent
+from annotated_region.tvm_adapter.arrays import NUMPY_DTYPES
 from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = [
     "FLOATS",
-    "NUMPY_DTYPES",
     "constant_of",
     "dtype_of",
     "extents_of",
@@ -20,11 +20,6 @@ __all__ = [
     "static_shape",
 ]
 
-# The dtypes native to numpy: constants with these are read without a copy.
-NUMPY_DTYPES = frozenset(
-    ["bool", "float16", "float32", "float64"]
-    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-)
 FLOATS = frozenset(["float16", "bfloat16", "float32", "float64"])
 
 
