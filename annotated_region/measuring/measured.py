@@ -26,7 +26,7 @@ from annotated_region.measuring import timing
 from annotated_region.measuring.comparing import SpeedComparison
 from annotated_region.measuring.identity import key_of, surroundings
 from annotated_region.measuring.store import CostStore, default_path
-from annotated_region.measuring.timing import Time, Timed, time_copy, time_together
+from annotated_region.measuring.timing import Time, Timed, time_call, time_copy, time_together
 from annotated_region.measuring.wholes import WholePlacement, WholePlacements, timed_unit
 from annotated_region.progress import progress_bar
 from annotated_region.regions.node_region import NodeRegion
@@ -39,7 +39,7 @@ _BATCH = 48
 # The relative error of a time is assumed to be at least this: the minimum of few samples is noisy.
 _LEAST_DOUBT = 0.02
 _COPY_SIZES = (1 << 14, 1 << 22)
-# The smallest share of a unit's time that is attributed to the unit itself, not to launch and transfers.
+# The smallest share of a unit's time that is attributed to the unit, not to call, launch and transfers.
 _LEAST_SHARE = 0.05
 _REFUSED = Time(math.inf, 0.0)
 
@@ -48,8 +48,9 @@ _REFUSED = Time(math.inf, 0.0)
 class MeasuredCost:
     """Costs measured on this machine.
 
-    The time of a unit is the minimum over interleaved runs of a module with only this unit, minus the launch
-    of a region and the transfers of its own values: the objective charges these where they really occur.
+    The time of a unit is the minimum over interleaved runs of a module with only this unit, minus the call
+    from Python, which a model does not spend on its parts, and, on a target, minus the launch of a region and
+    the transfers of its own values: the objective charges these where they really occur.
     Times are stored in an SQLite file, keyed by the structural hash of the unit, the contents of its
     constants, the target, the versions of TVM, of this package and of the target's library, the processor and
     the number of threads. An interrupted measurement resumes; several processes may share the file. To
@@ -102,7 +103,7 @@ class MeasuredCost:
     # -- the three questions ----------------------------------------------------------------------
 
     def launch(self, target: str) -> float:
-        """See `CostModel`: the time of a region with one op on one number.
+        """See `CostModel`: the time of a region with one op on one number, without the call from Python.
 
         For a target that rejects that op, or claims only composites, the minimum time of the measured units,
         which is not stored.
@@ -112,13 +113,14 @@ class MeasuredCost:
         smallest = Timed(target, _smallest())
         key = f"launch {surroundings(target)}"
         try:
-            return self._remembered(key, target, lambda: time_together([smallest], self.rounds)[0])
+            seconds = self._remembered(key, target, lambda: time_together([smallest], self.rounds)[0])
         except AnnotatedRegionError as error:
             # If every unit is rejected, nothing will be launched.
             if target not in self._least and not isinstance(error, RegionRejectedError):
                 raise
             self._known[key] = Time(self._least.get(target, 0.0), 0.0)
-            return self._known[key].seconds
+            seconds = self._known[key].seconds
+        return self._without_call(seconds, 1)
 
     def compute(self, target: str, unit: CostUnit) -> float:
         """See `CostModel`; infinite if the target rejects the unit."""
@@ -127,11 +129,20 @@ class MeasuredCost:
             return 0.0
         self._measure([timed], self.rounds)
         seconds = self._known[key_of(timed)].seconds
-        if target == HOST or math.isinf(seconds):
+        if math.isinf(seconds):
             return seconds
+        own = self._without_call(seconds, len(timed.func.params))
+        if target == HOST:
+            return own
         entering = sum(self.transfer(size_of(param.ty), HOST, target) for param in timed.func.params)
         leaving = self.transfer(size_of(timed.func.ret_ty), target, HOST)
-        return max(seconds - self.launch(target) - entering - leaving, _LEAST_SHARE * seconds)
+        return max(own - self.launch(target) - entering - leaving, _LEAST_SHARE * seconds)
+
+    def _without_call(self, seconds: float, arguments: int) -> float:
+        """A time without that of a call from Python, which is half of what a small op takes alone."""
+        key = f"call {arguments} {surroundings(HOST)}"
+        call = self._remembered(key, HOST, lambda: time_call(arguments, self.rounds))
+        return max(seconds - call, _LEAST_SHARE * seconds)
 
     def transfer(self, size: int, source: str, destination: str) -> float:
         """See `CostModel`: targets on this processor share its memory, so a transfer is one copy."""

@@ -18,7 +18,7 @@ from annotated_region.targets.extents import extents, size_of
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect, set_type
 
-__all__ = ["MOST_BYTES", "Time", "Timed", "runs_of", "sample", "time_copy", "time_together"]
+__all__ = ["MOST_BYTES", "Time", "Timed", "runs_of", "sample", "time_call", "time_copy", "time_together"]
 
 MOST_BYTES = 1 << 30
 """What is built together has at most this many bytes of inputs and constants, or is one unit, or one pair."""
@@ -134,6 +134,15 @@ def time_copy(size: int, rounds: int = 9) -> Time:
     source = np.zeros(size, np.uint8)
     target = np.ones(size, np.uint8)
     return _times([lambda: np.copyto(target, source)], rounds)[0]
+
+
+def time_call(count: int, rounds: int) -> Time:
+    """The time to call a compiled function with `count` arguments from Python; it does nothing."""
+    params = [relax.Var(f"x{index}", relax.TensorType((1, 1), "float32")) for index in range(count)]
+    builder = relax.BlockBuilder()
+    with builder.function("call", params):
+        builder.emit_func_output(params[0] if params else relax.Tuple([]))
+    return time_together([Timed(HOST, expect(relax.Function, builder.get()["call"]))], rounds)[0]
 
 
 def sample(run: Callable[[], object]) -> float:

@@ -42,6 +42,7 @@ def timed(monkeypatch):
         return [Time(float(len(unit.func.body.blocks[0].bindings)), 0.0) for unit in units]
 
     monkeypatch.setattr(measured, "time_together", times)
+    monkeypatch.setattr(measured, "time_call", lambda _count, _rounds: Time(0.0, 0.0))
     return batches
 
 
@@ -54,6 +55,16 @@ def graph_of(*ops, shape=(4, 4)):
             for op in ops:
                 value = builder.emit(op(value))
             out = builder.emit_output(value)
+        builder.emit_func_output(out)
+    return read_dataflow(builder.get()["main"])
+
+
+def two_inputs(op):
+    builder = relax.BlockBuilder()
+    x, y = (relax.Var(name, relax.TensorType((4, 4), "float32")) for name in "xy")
+    with builder.function("main", [x, y]):
+        with builder.dataflow():
+            out = builder.emit_output(builder.emit(op(x, y)))
         builder.emit_func_output(out)
     return read_dataflow(builder.get()["main"])
 
@@ -73,6 +84,40 @@ def test_a_unit_is_measured_once_for_each_target_and_shape(timed, tmp_path):
     assert len(timed) == 1
     model.prepare([(HOST, unit) for unit in units_of(graph_of(relax.op.nn.relu, shape=(4, 5)), 1)])
     assert timed[1:] == [[HOST]]
+
+
+@pytest.mark.usefixtures("timed")
+def test_a_host_op_is_priced_without_the_call_from_python(tmp_path, monkeypatch):
+    """A call with `n` arguments takes `n` quarters of a second, a unit one second, whatever it takes."""
+    monkeypatch.setattr(measured, "time_call", lambda count, _rounds: Time(count / 4, 0.0))
+    model = ar.MeasuredCost(tmp_path / "costs", progress=False)
+    (unary,) = units_of(graph_of(relax.op.nn.relu), 1)
+    (binary,) = units_of(two_inputs(relax.op.add), 1)
+    assert [model.compute(HOST, unit) for unit in (unary, binary)] == [0.75, 0.5]
+    monkeypatch.setattr(measured, "time_call", lambda _count, _rounds: Time(2.0, 0.0))
+    slow = ar.MeasuredCost(tmp_path / "others", progress=False)
+    assert slow.compute(HOST, unary) == 0.05
+
+
+@pytest.mark.usefixtures("timed")
+def test_a_launch_is_priced_without_the_call_from_python_and_a_call_is_not_charged_twice(
+    tmp_path, monkeypatch
+):
+    """So a region of one op costs what it takes alone, less the call."""
+    ar.register_backend("toy", build_options=toy_backend.build_options)
+    monkeypatch.setattr(measured, "time_call", lambda count, _rounds: Time(count / 8, 0.0))
+    monkeypatch.setattr(measured, "time_copy", lambda _size: Time(1 / 64, 0.0))
+    model = ar.MeasuredCost(tmp_path / "costs", progress=False)
+    assert model.launch("toy") == 1.875  # the smallest region has two bindings
+    (unit,) = units_of(graph_of(*[relax.op.nn.relu] * 4), 1)
+    monkeypatch.setattr(measured, "time_together", lambda units, _rounds: [Time(4.0, 0.0) for _ in units])
+    crossing = 2 * model.transfer(64, HOST, "toy")
+    assert math.isclose(model.compute("toy", unit) + model.launch("toy") + crossing, 4.0 - 0.125)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_call_from_python_takes_time(count):
+    assert timing.time_call(count, 1).seconds > 0
 
 
 def test_weights_with_other_content_are_another_unit(timed, tmp_path):
