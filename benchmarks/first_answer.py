@@ -113,7 +113,9 @@ ROADS: dict[str, Callable[[str, str], Row]] = {
 def measured(road: str, model: Path, cut: str, cache: Path, rounds: int) -> Row:
     """The medians of some new processes."""
     command = [sys.executable, __file__, "--road", road, "--model", str(model), "--cut", cut]
-    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    # Python, too, has a cache, of its compiled modules, and is usually not told to leave it alone.
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    environment["XDG_CACHE_HOME"] = str(cache)
     rows = [
         json.loads(subprocess.run(command, env=environment, check=True, capture_output=True).stdout)
         for _ in range(rounds)

@@ -8,7 +8,7 @@ import numpy as np
 from tvm import relax
 
 from annotated_region.passes.preparation.editor import Editor
-from annotated_region.passes.preparation.tensors import constant_of, dtype_of, static_shape
+from annotated_region.passes.preparation.tensors import dtype_of, product_of, static_shape
 from annotated_region.targets.op_view import OpView
 from annotated_region.tvm_adapter.types import set_type
 
@@ -77,15 +77,12 @@ class Linear:
         assert weight is not None
         shape = [1] * weight.ndim
         shape[self.weight_axis] = -1
-        precision = np.promote_types(weight.dtype, np.float32)
-        with np.errstate(all="ignore"):
-            factors = scale.astype(precision).reshape(shape)
-            rounded = (weight.astype(precision, copy=False) * factors).astype(weight.dtype, copy=False)
-        if not np.isfinite(rounded).all():
+        product = product_of(weight, scale.reshape(shape))
+        if product is None:
             return None
         data = self.view.args[0] if of is None else of
         span = editor.span_of(self.view)
-        call = relax.Call(self.view.call.op, [data, constant_of(rounded)], self.view.call.attrs, None, span)
+        call = relax.Call(self.view.call.op, [data, product], self.view.call.attrs, None, span)
         set_type(call, self.view.out_type)  # inferring the type of a convolution takes 3 ms
         return call
 

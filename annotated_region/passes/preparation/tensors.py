@@ -16,6 +16,7 @@ __all__ = [
     "dtype_of",
     "extents_of",
     "integers_of",
+    "product_of",
     "rounded_once",
     "static_shape",
 ]
@@ -30,6 +31,23 @@ def constant_of(array: np.ndarray) -> Constant:
     tensor = tvm.runtime.empty(array.shape, array.dtype.name)
     np.from_dlpack(tensor)[...] = array  # written in place: the weights of VGG-19 are half a gigabyte
     return relax.const(tensor)
+
+
+def product_of(array: np.ndarray, factors: np.ndarray) -> Constant | None:
+    """A Relax constant with the products of `array` and factors that are broadcast to its shape.
+
+    Each is computed in float32, or in the wider type of `array`, and rounded to the dtype of `array`. None if
+    one is not finite.
+    """
+    precision = np.promote_types(array.dtype, np.float32)
+    wide = factors.astype(precision)
+    with np.errstate(all="ignore"):
+        if array.dtype != precision or array.dtype.name not in NUMPY_DTYPES:
+            rounded = (array.astype(precision) * wide).astype(array.dtype)
+            return constant_of(rounded) if np.isfinite(rounded).all() else None
+        tensor = tvm.runtime.empty(array.shape, array.dtype.name)
+        products = np.multiply(array, wide, out=np.from_dlpack(tensor))  # in place, as in `constant_of`
+    return relax.const(tensor) if np.isfinite(products).all() else None
 
 
 def rounded_once(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
