@@ -8,9 +8,9 @@ megabytes. The file is a relocatable ELF file (System V ABI, chapters 4 and 5; 6
 The single symbol is global, so that other objects can refer to it, and hidden, so that it is not exported
 from the library.
 
-On x86-64 the data is in a section for large data, which the linker places behind all others. Code reaches what is
-near by offsets of 32 bits; with gigabytes of constants between code and data, a library could not be linked. Nothing
-but tables of addresses of 64 bits refers to the data.
+On x86-64 the data is in a section for large data, which the linker places behind all others. Code addresses
+what is near with offsets of 32 bits; with gigabytes of constants between code and variables, a library could
+not be linked. Only tables of 64-bit addresses refer to the data.
 """
 
 from __future__ import annotations

@@ -65,8 +65,9 @@ def test_constants_may_lie_gigabytes_behind_the_code_that_reads_them(tmp_path: P
     library, far = tmp_path / "far.so", 5 << 30
     options = [f"-Wl,--section-start=.lrodata={far:#x}"]
     ar.build(ar.partition(module(), ["dnnl"])).export_library(str(library), options=options)
-    headers = subprocess.run(["readelf", "--wide", "--sections", library], check=True, capture_output=True, text=True)
-    (place,) = re.findall(r" \.lrodata +PROGBITS +([0-9a-f]+)", headers.stdout)
+    command = ["readelf", "--wide", "--sections", str(library)]
+    sections = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    (place,) = re.findall(r" \.lrodata +PROGBITS +([0-9a-f]+)", sections)
     assert int(place, 16) == far
     machine = relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
     data = np.random.default_rng(0).standard_normal((3, WIDTH)).astype("float32")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
 import tvm
 from tvm import tirx
+from tvm.support import cc
+from tvm_ffi import libinfo
 
 from annotated_region.backends.dnnl.emission import emit_region, emit_unit
 from annotated_region.backends.dnnl.graph import Dim, Graph, Kind
@@ -137,3 +141,12 @@ def test_each_builder_has_an_entry_in_one_unit_of_the_runtime() -> None:
     names = [name for unit in (regions, *others) for name in re.findall(entry, unit, re.MULTILINE)]
     assert sorted(names) == sorted(kind.value for kind in Kind)
     assert not any("class Region " in unit for unit in others)
+
+
+def test_a_unit_that_is_compiled_without_our_options_says_what_passes_them(tmp_path: Path) -> None:
+    (tmp_path / "unit.cc").write_text(emit_unit(small_graph(), "fp32"), encoding="utf-8")
+    includes = [f"-I{find()}" for find in (libinfo.find_include_path, libinfo.find_dlpack_include_path)]
+    command = [cc.get_cc(), "-std=c++17", "-c", *includes, "unit.cc", "-o", "unit.o"]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert said.returncode != 0
+    assert "build the module with annotated_region.build(), which passes all options" in said.stderr

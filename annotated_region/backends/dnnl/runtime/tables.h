@@ -2,6 +2,11 @@
 // Units of regions include only these few headers, because larger ones would dominate their compile time.
 #include <cstdint>
 
+#if defined(__has_include)
+#if !__has_include(<oneapi/dnnl/dnnl_types.h>)
+#error "no headers of oneDNN: build the module with annotated_region.build(), which passes all options of the compiler"
+#endif
+#endif
 #include <oneapi/dnnl/dnnl_types.h>
 
 // Hidden visibility: a process may load several libraries, each with its own runtime. The attribute holds for this block
