@@ -52,7 +52,7 @@ from tvm import relax
 
 from annotated_region.checked import checked_class
 from annotated_region.errors import BuildError
-from annotated_region.functions.modules import functions_to_partition, updated
+from annotated_region.functions.modules import functions_to_partition, require_well_formed, updated
 from annotated_region.op_info.infer import proved_composition_of
 from annotated_region.op_info.raising import LoweredCalls
 from annotated_region.passes.host_repairs.negative_places import take_from_the_front
@@ -77,7 +77,7 @@ from annotated_region.passes.preparation.reads import without_dead_bindings
 from annotated_region.passes.preparation.rewrites import table_of
 from annotated_region.passes.preparation.settle_lengths import settle_lengths
 from annotated_region.passes.preparation.share_positions import share_positions
-from annotated_region.passes.preparation.sweep import sweep
+from annotated_region.passes.preparation.sweep import is_checking, sweep
 from annotated_region.passes.region_session import RegionSession
 from annotated_region.passes.session_pass import SessionPass
 from annotated_region.passes.unpacked_weights.packing import pack_weights
@@ -147,9 +147,12 @@ class PrepareForInference(SessionPass):
         prepared = _settled(_retyped(packed), claimants)
         if self.fold_with_tvm:
             prepared = _settled(_applied(prepared, relax.transform.FoldConstant()), claimants)
-        return updated(
-            prepared, {name: share_positions(function) for name, function in functions_to_partition(prepared)}
-        )
+        shared = {name: share_positions(function) for name, function in functions_to_partition(prepared)}
+        result = updated(prepared, shared)
+        if is_checking():
+            require_well_formed(result)
+        session.vouch_for(result)
+        return result
 
 
 def _retyped(mod: tvm.IRModule) -> tvm.IRModule:

@@ -9,6 +9,7 @@ from kits.hash_seeds import outputs_of
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.passes import prepare_for_inference
 from annotated_region.passes.pipeline import placement_passes
 from annotated_region.testing import function_strategies
 from annotated_region.testing.graphs import TWO_RESOLUTIONS, module_of
@@ -34,6 +35,21 @@ OURS = [
     "MergeCompilerRegions",
     "PartitionGraph",
 ]
+
+
+def test_a_module_is_looked_through_once_for_what_is_not_well_formed(monkeypatch):
+    """Deriving all types anew takes a tenth of a partition; tests do it behind preparation, too."""
+    real, seen = relax.analysis.well_formed, []
+
+    def counted(mod):
+        seen.append(mod)
+        real(mod)
+
+    monkeypatch.setattr(relax.analysis, "well_formed", counted)
+    monkeypatch.setattr(prepare_for_inference, "is_checking", lambda: False)
+    mod = module_of(TWO_RESOLUTIONS)
+    ar.partition(mod, ["sketch"])
+    assert [each.same_as(mod) for each in seen] == [True]
 
 
 @tvm.ir.instrument.pass_instrument

@@ -28,19 +28,26 @@ from annotated_region.targets.claimants import Claimants
 from annotated_region.targets.op_view import OpView
 from annotated_region.tvm_adapter.types import expect
 
-__all__ = ["checking", "sweep"]
+__all__ = ["checking", "is_checking", "sweep"]
 
 _checking: ContextVar[bool] = ContextVar("annotated_region_checking", default=False)
 
 
 @contextmanager
 def checking() -> Iterator[None]:
-    """In this context, assert that each rewrite lowers the weight of its operation; used by tests."""
+    """In this context, assert that each rewrite lowers the weight of its operation, and that what preparation
+    leaves is well formed; used by tests.
+    """
     token = _checking.set(True)
     try:
         yield
     finally:
         _checking.reset(token)
+
+
+def is_checking() -> bool:
+    """Whether the caller is in the context of `checking`."""
+    return _checking.get()
 
 
 def sweep(
