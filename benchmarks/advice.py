@@ -6,10 +6,11 @@ For each op of a model that the target claims, its rule is replaced by one that 
 and times the model as it is placed, and as it would be with the ops granted: that is predicted. Measured is
 what `partition` makes of the model with the rule off and on, built anew and timed in turn, here.
 
-Times are in microseconds, the least of interleaved rounds; `noise` is how far their lower quartiles are from
-them, for both together. Within 15 % (`ok`) or not (`--`) are the time before, the time after and the
-difference, in this order. A difference below the noise of its measurement cannot be judged (`..`). The
-last column is the difference that the cost model `RooflineCost` estimates without running anything.
+Times are in microseconds, the least of interleaved rounds; `noise` is how far the minima of every third round
+are apart, for both together: what a repetition would differ by. Within 15 % (`ok`) or not (`--`) are the
+time before, the time after and the difference, in this order. A difference below the noise of its measurement
+cannot be judged (`..`). The last column is the difference that the cost model `RooflineCost` estimates
+without running anything.
 
 Run it with nothing beside it: the load average stands behind the name of each model.
 """
@@ -99,7 +100,7 @@ def main() -> None:
     parser.add_argument("--models", default=",".join((*LIGHT_MODELS, *ZOO)))
     parser.add_argument("--target", default="dnnl")
     parser.add_argument("--rules", type=int, default=99, help="at most so many a model, those of most ops")
-    parser.add_argument("--rounds", type=int, default=40, help="of the measured times")
+    parser.add_argument("--rounds", type=int, default=150, help="of the measured times, if they are short")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     rows: list[Row] = []
@@ -185,8 +186,14 @@ def timed(before: Run, after: Run, rounds: int) -> Times:
         for which in (0, 1) if number % 2 else (1, 0):
             samples[which].append(sample((before, after)[which]))
     gc.enable()
-    noise = sum(sorted(each)[max(1, len(each) // 4)] - min(each) for each in samples)
+    noise = sum(map(noise_of, samples))
     return Times(min(samples[0]), min(samples[1]), noise)
+
+
+def noise_of(samples: Sequence[float]) -> float:
+    """How far the minima of every third sample are apart."""
+    minima = [min(samples[part::3]) for part in range(3)]
+    return max(minima) - min(minima)
 
 
 def sample(run: Run) -> float:
