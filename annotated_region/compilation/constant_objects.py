@@ -4,7 +4,9 @@ TVM serializes the constants of a module and deserializes them into tensors when
 in memory three times during loading, and twice for the library's lifetime. In an object file they are part of
 the mapped library: pages are read on demand, and can be evicted.
 
-Small constants are placed together at the beginning: a system may map two megabytes on one page fault, and
+The data begins with the offset of each constant, as int64: units that read constants need not list them.
+
+Small constants are placed together behind the offsets: a system may map two megabytes on one page fault, and
 biases scattered among the weights would keep most of these in memory.
 """
 
@@ -26,6 +28,7 @@ from annotated_region.compilation.elf_object import PAGE, object_header, write_o
 __all__ = ["Embedded", "constant_object"]
 
 ALIGNMENT = 64
+OFFSET_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ def constant_object(symbol: str, arrays: Sequence[np.ndarray]) -> tuple[Embedded
     offsets, end = _placed([array.nbytes for array in arrays])
 
     def write(file: BinaryIO, begin: int) -> None:
+        file.seek(begin)
+        file.write(np.asarray(offsets, np.int64).data)
         for array, offset in zip(arrays, offsets, strict=True):
             file.seek(begin + offset)
             file.write(np.ascontiguousarray(array).reshape(-1).view("uint8").data)
@@ -81,9 +86,9 @@ def constant_object(symbol: str, arrays: Sequence[np.ndarray]) -> tuple[Embedded
 
 
 def _placed(sizes: Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """The offset of each constant, placed by increasing size, and the end of the last."""
+    """The offset of each constant, placed by increasing size behind the offsets, and the end of the last."""
     # Only whole pages can be evicted; constants of at least a page start at a page boundary.
-    offsets, end = [0] * len(sizes), 0
+    offsets, end = [0] * len(sizes), OFFSET_BYTES * len(sizes)
     for index in sorted(range(len(sizes)), key=sizes.__getitem__):
         unit = PAGE if sizes[index] >= PAGE else ALIGNMENT
         offsets[index] = -(-end // unit) * unit

@@ -8,6 +8,7 @@ from dataclasses import replace
 import tvm
 from tvm import relax
 
+from annotated_region.backends.dnnl.blocks import gather
 from annotated_region.backends.dnnl.embedding import embed
 from annotated_region.backends.dnnl.emission import constants_of, emit_unit
 from annotated_region.backends.dnnl.graph import Graph
@@ -69,6 +70,9 @@ def region_graph(
         rewrite(graph.in_floats, (*NORMALIZATION, *FUSION))
     elif joins:
         rewrite(graph, JOINS)
+    for each in (graph, graph.in_floats):
+        if each is not None:
+            gather(each)
     return graph
 
 

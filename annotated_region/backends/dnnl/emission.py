@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import Field, fields
+from dataclasses import Field, fields, replace
+from itertools import count
 
 from tvm import relax, tirx
 
@@ -11,6 +12,7 @@ from annotated_region.backends.dnnl.exact_clips import with_exact_clips
 from annotated_region.backends.dnnl.graph import Dim, Graph, Node, PostOp, Quantized, Tensor
 from annotated_region.backends.dnnl.open_extents import open_views
 from annotated_region.backends.dnnl.parameters import Parameters
+from annotated_region.backends.dnnl.repeats import Repeat, fold
 from annotated_region.backends.dnnl.rows import literal
 from annotated_region.backends.dnnl.runtime_units import interface_text
 from annotated_region.compilation.constant_objects import Embedded
@@ -56,8 +58,7 @@ def emit_region(graph: Graph, precision: str, embedded: Embedded | None = None) 
     if embedded:
         hidden = '__attribute__((visibility("hidden")))'
         lines.insert(0, f'extern "C" {hidden} const char {embedded.symbol}[];')
-        lines.append(f"const int64_t offsets[] = {{{', '.join(map(str, embedded.offsets))}}};")
-        settings = f"Precision::{precision}, {{{embedded.symbol}, offsets, {embedded.size}}}"
+        settings = f"Precision::{precision}, {{{embedded.symbol}, {embedded.size}}}"
     if graph.in_floats:
         inner = _GraphTables(graph.in_floats, constants).written(f"{settings}, nullptr")
         lines += ["namespace in_floats {", *inner, "}"]
@@ -85,19 +86,22 @@ class _GraphTables:
         self.variables = _Variables(graph, self.open)
         self.lines: list[str] = []
         self.names: dict[str, str] = {}
+        self.tensor_numbers, self.node_numbers = count(), count()  # in the names of tables
 
     def written(self, settings: str) -> list[str]:
         """All lines; `settings` are the fields of the graph's table that follow the counts."""
         graph, variables = self.graph, self.variables
-        tensors = [self.tensor(index, tensor) for index, tensor in enumerate(graph.tensors)]
-        lists = [self.table("TensorRow", "tensors", tensors, one_a_line=True)]
-        written = graph.nodes if graph.finite_math else with_exact_clips(graph)
-        nodes = [self.node(index, node) for index, node in enumerate(written)]
-        lists.append(self.table("NodeRow", "nodes", nodes, one_a_line=True))
-        lists.append(self.table("int", "inputs", graph.inputs))
-        lists.append(self.table("int", "outputs", graph.outputs))
-        lists.append(self.table("VariableRow", "variables", variables.rows))
-        views = self.views()
+        folded = fold(*self.encoded(), self.constants)
+        lists = [
+            self.tensors("tensors", folded.tensors),
+            self.nodes("nodes", folded.nodes),
+            self.table("int", "inputs", graph.inputs),
+            self.table("int", "outputs", graph.outputs),
+            self.table("VariableRow", "variables", variables.rows),
+        ]
+        repeats = [self.repeat(index, repeat) for index, repeat in enumerate(folded.repeats)]
+        others = [self.table("OpenViewRow", "open_views", self.views())]
+        others.append(self.table("RepeatRow", "repeats", repeats, one_a_line=True))
         return [
             *self.lines,
             *variables.evaluation(),
@@ -105,17 +109,46 @@ class _GraphTables:
             f'    "{graph.symbol}",',
             f"    {', '.join(lists)},",
             f"    {len(variables.expressions)}, evaluate,",
-            f"    {len(self.constants)}, {len(graph.shapes)}, {settings}{views}}};",
+            f"    {len(self.constants)}, {len(graph.shapes)}, {settings},",
+            f"    {', '.join(others)}}};",
         ]
 
-    def views(self) -> str:
-        """The last field of the graph's table, of views with an open extent; empty if there are none."""
+    def encoded(self) -> tuple[list[Tensor], list[Node]]:
+        """Tensors and nodes as in tables: what may depend on extents is a code."""
+        nodes = self.graph.nodes if self.graph.finite_math else with_exact_clips(self.graph)
+        return (
+            [
+                replace(tensor, shape=tuple(map(self.variables.code, tensor.shape)), scalar=None)
+                for tensor in self.graph.tensors
+            ],
+            list(map(self.encoded_node, nodes)),
+        )
+
+    def encoded_node(self, node: Node) -> Node:
+        names = [field.name for field in fields(node.parameters) if field.type == "int | relax.Expr"]
+        if not names:
+            return node
+        codes = {name: self.variables.code(getattr(node.parameters, name)) for name in names}
+        return replace(node, parameters=replace(node.parameters, **codes))
+
+    def views(self) -> list[str]:
+        """The rows of views with an open extent."""
         views = {view.tensor: view for each in self.open.values() for view in each}
-        rows = [
+        return [
             f"{{{view.tensor}, {view.source}, {self.table('int64_t', f'axes_{view.tensor}', view.axes)}}}"
             for view in views.values()
         ]
-        return f", {self.table('OpenViewRow', 'open_views', rows)}" if rows else ""
+
+    def repeat(self, index: int, repeat: Repeat) -> str:
+        """The row of a repeat."""
+        arguments = [tensor for each in repeat.arguments for tensor in each]
+        lists = (
+            self.tensors(f"tensors_{index}", repeat.tensors),
+            self.nodes(f"nodes_{index}", repeat.nodes),
+            self.table("int", f"arguments_{index}", arguments),
+        )
+        times = len(repeat.arguments)
+        return f"{{{', '.join(lists)}, {repeat.first_tensor}, {repeat.first_node}, {repeat.step}, {times}}}"
 
     def table(self, type_: str, name: str, rows: Sequence[object], one_a_line: bool = False) -> str:
         """Emit a table unless it is empty; returns the initializer of a list that refers to it."""
@@ -131,8 +164,16 @@ class _GraphTables:
             self.lines.append(f"const {type_} {name}{suffix} = {value};")
         return known
 
+    def tensors(self, name: str, tensors: Sequence[Tensor]) -> str:
+        rows = [self.tensor(next(self.tensor_numbers), tensor) for tensor in tensors]
+        return self.table("TensorRow", name, rows, one_a_line=True)
+
+    def nodes(self, name: str, nodes: Sequence[Node]) -> str:
+        rows = [self.node(next(self.node_numbers), node) for node in nodes]
+        return self.table("NodeRow", name, rows, one_a_line=True)
+
     def tensor(self, index: int, tensor: Tensor) -> str:
-        shape = self.table("int64_t", f"shape_{index}", [self.variables.code(each) for each in tensor.shape])
+        shape = self.table("int64_t", f"shape_{index}", tensor.shape)
         if isinstance(tensor.source, str):
             source, position = "constant", self.constants[tensor.source]
         elif tensor.source is not None:
@@ -160,11 +201,12 @@ class _GraphTables:
         return "{" + ", ".join(self.field(name, value, each) for each in fields(value)) + "}"
 
     def field(self, name: str, value: Parameters | PostOp | Quantized, field: Field[object]) -> str:
-        """One field of a value; numbers that may depend on extents are encoded like extents."""
         given = getattr(value, field.name)
-        if isinstance(given, tuple):
-            return self.table("int64_t", f"{name}_{field.name}", given)
-        return self.variables.code(given) if field.type == "int | relax.Expr" else literal(given)
+        return (
+            self.table("int64_t", f"{name}_{field.name}", given)
+            if isinstance(given, tuple)
+            else literal(given)
+        )
 
 
 class _Variables:
@@ -183,14 +225,14 @@ class _Variables:
                     suffix = ", true" if extent in are_open else ""
                     self.rows.append(f"{{{position}, {axis}{suffix}}}")
 
-    def code(self, extent: Dim) -> str:
+    def code(self, extent: Dim) -> int:
         """The encoding of an extent, or another number, in a table."""
         if isinstance(extent, int) and extent >= 0:
-            return str(extent)
+            return extent
         text = self._text(extent)
         if text not in self.expressions:
             self.expressions.append(text)
-        return str(-1 - self.expressions.index(text))
+        return -1 - self.expressions.index(text)
 
     def _text(self, expr: Dim) -> str:
         if isinstance(expr, int | tirx.IntImm):

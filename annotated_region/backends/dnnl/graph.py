@@ -8,6 +8,7 @@ reshape, a scaled tensor is an element-wise linear function.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -261,13 +262,13 @@ class Node:
         return curve if isinstance(curve, Curve) and curve.is_linear else None
 
     def with_operands(self, names: Callable[[TensorId], TensorId]) -> Node:
-        """A copy with each operand replaced by `names` of it."""
+        """A copy with each operand replaced by `names` of it, which is called in the order of `operands`."""
+        inputs = tuple(map(names, self.inputs))
         posts = tuple(
             post if post.operand is None else replace(post, operand=names(post.operand))
             for post in self.post_ops
         )
         quantized = None if self.quantized is None else self.quantized.with_operands(names)
-        inputs = tuple(map(names, self.inputs))
         return replace(self, inputs=inputs, post_ops=posts, quantized=quantized)
 
 
@@ -399,13 +400,16 @@ class Graph:
         self.nodes = kept[::-1]
 
     def compact(self) -> None:
-        """Renumber the tensors so that unused ones disappear."""
-        used = [
-            *self.inputs,
-            *self.outputs,
-            *(t for node in self.nodes for t in (*node.operands, node.output)),
-        ]
-        renamed = {old: new for new, old in enumerate(sorted(set(used)))}
+        """Renumber the tensors so that unused ones disappear, and equal parts of the graph differ by a shift.
+
+        The inputs come first, then the constants that several nodes read; then, node by node, the constants
+        that only this node reads, and its result.
+        """
+        readers = Counter(tensor for node in self.nodes for tensor in dict.fromkeys(node.operands))
+        shared = [each for each, count in readers.items() if count > 1 and self.tensors[each].is_constant]
+        by_node = (tensor for node in self.nodes for tensor in (*node.operands, node.output))
+        kept = dict.fromkeys((*self.inputs, *shared, *by_node, *self.outputs))
+        renamed = {old: new for new, old in enumerate(kept)}
         self.tensors = [self.tensors[old] for old in renamed]
         self.nodes = [
             replace(node.with_operands(renamed.__getitem__), output=renamed[node.output])

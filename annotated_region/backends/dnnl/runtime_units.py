@@ -70,7 +70,7 @@ PRODUCT_FILES = (
 )
 """The builders of sums of products, and of oneDNN's primitives. Of `ELEMENT_FILES` they use ``kernels.h``."""
 
-REGION_FILES = ("dispatch.h", "forking.h", "frame.h", "region.h")
+REGION_FILES = ("dispatch.h", "forking.h", "frame.h", "repeats.h", "region.h")
 """The files of all tuples follow each other in this order: every declaration precedes its uses."""
 
 NAMESPACE = "annotated_region_dnnl"

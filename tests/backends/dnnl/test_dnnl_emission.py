@@ -39,37 +39,38 @@ def small_graph(batch: Dim = 1) -> Graph:
 GOLDEN = """\
     namespace annotated_region_dnnl { namespace { namespace small_tables {
     const int64_t shape_0[] = {1, 3, 8, 8};
-    const int64_t shape_1[] = {16, 3, 3, 3};
-    const int64_t shape_2[] = {1, 16, 1, 1};
-    const int64_t shape_3[] = {1, 16, 8, 8};
-    const int64_t shape_4[] = {16};
+    const int64_t shape_1[] = {1, 16, 1, 1};
+    const int64_t shape_2[] = {16};
+    const int64_t shape_3[] = {16, 3, 3, 3};
+    const int64_t shape_4[] = {1, 16, 8, 8};
     const TensorRow tensors[] = {
         {{shape_0, 4}, Source::input, 0, Type::float32, Type::float32},
         {{shape_1, 4}, Source::constant, 0, Type::float32, Type::float32},
-        {{shape_2, 4}, Source::constant, 1, Type::float32, Type::float32},
-        {{shape_3, 4}, Source::computed, 0, Type::float32, Type::float32},
-        {{shape_4, 1}, Source::computed, 0, Type::float32, Type::float32},
+        {{shape_2, 1}, Source::computed, 0, Type::float32, Type::float32},
+        {{shape_3, 4}, Source::constant, 1, Type::float32, Type::float32},
+        {{shape_4, 4}, Source::computed, 0, Type::float32, Type::float32},
     };
-    const int operands_0[] = {2};
-    const int operands_1[] = {0, 1, 4};
+    const int operands_0[] = {1};
+    const int operands_1[] = {0, 3, 2};
     const int64_t parameters_1_strides[] = {1, 1};
     const int64_t parameters_1_dilation[] = {0, 0};
     const ConvolutionRow parameters_1 = {{parameters_1_strides, 2}, {parameters_1_dilation, 2}, \
 {parameters_1_strides, 2}, {parameters_1_strides, 2}};
     const PostOpRow chain_1[] = {{dnnl_eltwise_relu, 0.0f, 0.0f, -1}};
     const NodeRow nodes[] = {
-        {Kind::reshape, {operands_0, 1}, 4, nullptr, {}, nullptr},
-        {Kind::convolution, {operands_1, 3}, 3, &parameters_1, {chain_1, 1}, nullptr},
+        {Kind::reshape, {operands_0, 1}, 2, nullptr, {}, nullptr},
+        {Kind::convolution, {operands_1, 3}, 4, &parameters_1, {chain_1, 1}, nullptr},
     };
     const int inputs[] = {0};
-    const int outputs[] = {3};
+    const int outputs[] = {4};
     void evaluate(const int64_t* , int64_t* ) {
     }
     const GraphTable graph = {
         "small",
         {tensors, 5}, {nodes, 2}, {inputs, 1}, {outputs, 1}, {},
         0, evaluate,
-        2, 0, Precision::fp32, {}, nullptr};
+        2, 0, Precision::fp32, {}, nullptr,
+        {}, {}};
     }}}
     ANNOTATED_REGION_EXPORT(small, annotated_region_dnnl::small_tables::graph)
 """
@@ -91,7 +92,7 @@ def test_equal_tables_are_emitted_once() -> None:
     assert text.count("const ConvolutionRow") == 1
     assert text.count("&parameters_1,") == 3
     assert text.count("{1, 16, 8, 8};") == 1
-    assert text.count("{{shape_3, 4}") == 3
+    assert text.count("{{shape_4, 4}") == 3
     assert text.count("const int operands_") == 4
 
 
@@ -124,7 +125,7 @@ def test_extent_that_no_input_tells_is_refused() -> None:
 def test_a_unit_holds_its_region_and_the_interface_of_the_runtime_alone() -> None:
     text = emit_unit(small_graph(), "bf16")
     assert "struct GraphTable" in text
-    assert "Precision::bf16, {}, nullptr}" in text
+    assert "Precision::bf16, {}, nullptr," in text
     assert "class Region " not in text
 
 

@@ -14,13 +14,14 @@ inline const GraphTable& suited(const GraphTable& graph) {
 
 class Region {
  public:
-  explicit Region(const GraphTable& whole) : graph_(suited(whole)) {
+  explicit Region(const GraphTable& whole) : expanded_(suited(whole)), graph_(expanded_.graph()) {
     bind_onednn();
     ForkGate::watch();
-    const GraphTable& graph = graph_;
-    if (graph.embedded.data == nullptr) return;
-    for (int index = 0; index < graph.constants; ++index) {
-      constants_.data.push_back(const_cast<char*>(graph.embedded.data) + graph.embedded.offsets[index]);
+    const char* const embedded = graph_.embedded.data;
+    if (embedded == nullptr) return;
+    for (int index = 0; index < graph_.constants; ++index) {
+      const int64_t offset = reinterpret_cast<const int64_t*>(embedded)[index];
+      constants_.data.push_back(const_cast<char*>(embedded + offset));
     }
   }
 
@@ -80,7 +81,7 @@ class Region {
     constants_ = {};
     held_.clear();
     is_released_ = true;
-    give_back_library(&graph_);
+    give_back_library(graph_.symbol);
   }
 
  private:
@@ -130,9 +131,9 @@ class Region {
       dims.push_back(extents(tensor, expressions));
       require_shape(dims.back());
     }
-    give_back_library(&graph_);  // what TVM's loader has read
+    give_back_library(graph_.symbol);  // what TVM's loader has read
     plans_.emplace_front(key, build_plan(graph_, dims, expressions, constants_));
-    give_back_library(&graph_);  // what has been packed
+    give_back_library(graph_.symbol);  // what has been packed
     if (plans_.size() > kPlansKept) plans_.pop_back();
     return plans_.front().second;
   }
@@ -155,6 +156,7 @@ class Region {
     if (plan.idle.size() < kInstancesKept) plan.idle.push_back(std::move(instance));
   }
 
+  const Expanded expanded_;
   const GraphTable& graph_;
   std::mutex mutex_;
   std::vector<tvm::ffi::Tensor> held_;

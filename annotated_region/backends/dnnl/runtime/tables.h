@@ -81,13 +81,25 @@ struct OpenViewRow {
   List<int64_t> axes;
 };
 
-// Constants stored in the library itself, consecutively; null if TVM passes them.
+// Nodes that follow each other several times with other operands, such as the layers of a transformer. The nodes number
+// the arguments of a repetition first, then the tensors that it adds. Expanded in `repeats.h`.
+struct RepeatRow {
+  List<TensorRow> tensors;  // those that the first repetition adds
+  List<NodeRow> nodes;
+  List<int> arguments;  // those of the first repetition, then of the next
+  int first_tensor;     // the place of the first repetition among the tensors and nodes of the region
+  int first_node;
+  int step;  // between the numbers of a constant in successive repetitions
+  int times;
+};
+
+// Constants stored in the library itself, behind the offset of each, an int64_t; null if TVM passes them.
 struct Embedded {
   const char* data = nullptr;
-  const int64_t* offsets = nullptr;
   int64_t size = 0;
 };
 
+// Tensors are numbered as if repeats were expanded.
 struct GraphTable {
   const char* symbol;
   List<TensorRow> tensors;
@@ -102,7 +114,8 @@ struct GraphTable {
   Precision precision;
   Embedded embedded;
   const GraphTable* in_floats;  // the same without products of int8
-  List<OpenViewRow> open_views = {};
+  List<OpenViewRow> open_views;
+  List<RepeatRow> repeats;  // what they add is not among the tensors and nodes above
 };
 
 }  // namespace annotated_region_dnnl
