@@ -16,6 +16,8 @@ from tvm import relax
 
 from annotated_region.passes.preparation.editor import Editor
 from annotated_region.passes.preparation.elements import compute_elements
+from annotated_region.passes.preparation.elements.compute_elements import RULES
+from annotated_region.passes.preparation.elements.element_reader import ElementReader, Index
 from annotated_region.passes.preparation.sweep import checking, sweep
 from annotated_region.targets.op_view import OpView
 
@@ -376,3 +378,30 @@ def test_a_product_beyond_64_bits_is_left_to_the_op_which_wraps_around() -> None
         return op.multiply(number(2**61 + 999), op.add(number(2**62 + 12345), y))
 
     assert ops(prepared(masked(body)))["multiply"] == 1
+
+
+def test_a_chain_whose_links_read_twice_is_not_read_exponentially_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As the places in a decision tree: ``p = where(c, left[p], right[p])``."""
+    tables = [relax.const(np.random.default_rng(seed).permutation(8), "int64") for seed in (0, 1)]
+    links, visits = 12, 0
+
+    def body(builder: Builder, x: relax.Expr, y: relax.Expr) -> relax.Expr:
+        place = builder.emit(op.floor_mod(y, number(8)))
+        for _ in range(links):
+            left, right = (builder.emit(op.take(table, place, 0)) for table in tables)
+            place = builder.emit(op.where(x, left, right))
+        return place
+
+    rule = RULES["relax.take"]
+
+    def counted(view: OpView, index: Index, reader: ElementReader) -> tvm.tirx.Expr | None:
+        nonlocal visits
+        visits += 1
+        return rule(view, index, reader)
+
+    monkeypatch.setitem(RULES, "relax.take", counted)
+    prepare(masked(body))
+    # Each of 2 * 12 gathers is the reason to read the chain in front of it, which has as many, a few times.
+    assert 0 < visits <= 10 * links**2

@@ -27,8 +27,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 
+from annotated_region.expr_map import ExprMap
 from annotated_region.passes.preparation.editor import Editor
 from annotated_region.passes.preparation.tensors import dtype_of
 from annotated_region.targets.op_view import OpView
@@ -49,7 +51,7 @@ __all__ = [
 Index = tuple[PrimExpr, ...]
 
 MOST_VISITS = 256
-"""The maximum number of visits of calls per tensor; masks of exporters take up to 60."""
+"""The maximum number of visits of calls per tensor, also in vain; masks of exporters take up to 60."""
 
 LARGEST_TABLE = 1 << 20
 """The maximum number of elements of a constant that is inspected."""
@@ -107,6 +109,8 @@ class ElementReader:
         self.hits: list[Load] = []
         self.names: list[str] = []
         self._rules = rules
+        self._visits = 0
+        self._unread: ExprMap[list[Index]] = ExprMap()
         self._analyzer = Analyzer()
         for extent in self.extents:
             if isinstance(extent, tirx.Var):
@@ -126,19 +130,31 @@ class ElementReader:
         return self._load(expr, index) if known is None else known
 
     def computed(self, view: OpView, index: Index) -> PrimExpr | None:
-        """The element of a call's result, by the rule of its op."""
-        rule = self._rules.get(view.name)
-        if rule is None or len(self.names) >= MOST_VISITS:
+        """The element of a call's result, by the rule of its op.
+
+        Each call that cannot be read at an index is tried once: the steps of a decision tree read their
+        predecessor five times, so that trying again would take exponential time.
+        """
+        rule, dtype = self._rules.get(view.name), dtype_of(view.out_type)
+        if rule is None or (dtype != "bool" and dtype not in WIDTHS):
             return None
+        if self._visits >= MOST_VISITS or self._is_unread(view.call, index):
+            return None
+        self._visits += 1
         before = len(self.names), len(self.hits)
         self.names.append(view.name)
         found = rule(view, index, self)
         simple = None if found is None else self._in_range(found)
-        if simple is not None and self._is_of_type(simple, dtype_of(view.out_type)):
+        if simple is not None and self._is_of_type(simple, dtype):
             return simple
         del self.names[before[0] :]
         del self.hits[before[1] :]
+        self._unread.setdefault(view.call, []).append(index)
         return None
+
+    def _is_unread(self, call: relax.Call, index: Index) -> bool:
+        """Whether a call could not be read at an index before."""
+        return any(all(map(tvm_ffi.structural_equal, index, other)) for other in self._unread.get(call) or ())
 
     def operand(self, expr: relax.Expr, index: Index, extents: Sequence[PrimExpr]) -> PrimExpr | None:
         """The element of an operand broadcast to `extents`, at `index` of the result."""
