@@ -31,6 +31,7 @@ from annotated_region.importing.onnx_converters.conversion import (
 from annotated_region.importing.onnx_extents import with_named_extents
 from annotated_region.importing.onnx_functions import OnnxGraph, expanded, nodes_of
 from annotated_region.importing.onnx_order import in_order
+from annotated_region.importing.onnx_sparse import with_dense_constants
 from annotated_region.importing.onnx_versions import modern_model
 from annotated_region.importing.origins import OnnxOrigins, with_origins
 from annotated_region.importing.types import require_known_types
@@ -112,7 +113,7 @@ def module_from_model(model: onnx.ModelProto, name: str, options: Mapping[str, A
 def _imported(
     model: onnx.ModelProto, name: str, options: Mapping[str, object], origins: OnnxOrigins
 ) -> tvm.IRModule:
-    from annotated_region.importing.onnx_branches import BranchingImporter  # noqa: PLC0415 - needs onnx
+    from annotated_region.importing.onnx_loops import LOOPS, UnrollingImporter  # noqa: PLC0415 - needs onnx
     from annotated_region.tvm_adapter.onnx_importer import ops_of_tvm  # noqa: PLC0415
 
     def by_tvm(node: onnx.NodeProto) -> bool:
@@ -124,12 +125,12 @@ def _imported(
     def is_covered(node: onnx.NodeProto) -> bool:
         return covered_by_us(node) or (by_tvm(node) and not has_converter(node))
 
-    ops, given = ops_of_tvm(), dict(options)
+    ops, given = ops_of_tvm() | LOOPS, dict(options)
     opset = _opset(model)
     used: Any = given.pop("opset", None)
-    _require_tensors(model.graph, name)
+    _require_tensors(model.graph, name, _names(given.get("shape_dict")))
     graph = with_named_extents(expanded(model, opset, is_covered))
-    graph = replace(graph, node=in_order(graph.node))
+    graph = with_dense_constants(replace(graph, node=in_order(graph.node)), name)
     _require_sound(graph, name, opset, is_known)
     with warnings.catch_warnings():
         # The importer's warnings about names and shapes.
@@ -137,15 +138,29 @@ def _imported(
         used = opset if used is None else used
         equations = EntryEquations(Equations(), lambda extent: importer.is_known_at_entry(extent))  # noqa: PLW0108 - made below
         convert = partial(converted_by_us, name, used, equations)
-        importer = BranchingImporter(convert, origins.note, **given)
+        importer = UnrollingImporter(name, convert, origins.note, **given)
         mod = _converted(importer, graph, used, name)
     require_known_types(mod, name)
     return equations.known.checked_by(with_origins(mod, origins.results))
 
 
-def _require_tensors(graph: onnx.GraphProto, name: str) -> None:
-    """Raise `ModelError` for a sequence input, which TVM would treat as a tensor."""
+def _names(shapes: object) -> frozenset[str]:
+    return frozenset(shapes) if isinstance(shapes, Mapping) else frozenset()
+
+
+def _require_tensors(graph: onnx.GraphProto, name: str, shaped: frozenset[str]) -> None:
+    """Raise `ModelError` for an input that is a sequence, which TVM would treat as a tensor, or has no rank.
+
+    Nothing can be compiled for tensors of unknown rank; `shaped` inputs get a shape from the user.
+    """
+    known = shaped | {each.name for each in graph.initializer}
     for value in graph.input:
+        is_tensor = value.type.HasField("tensor_type")
+        if is_tensor and not value.type.tensor_type.HasField("shape") and value.name not in known:
+            raise ModelError(
+                f"{name} cannot be imported: its input {value.name!r} has no shape; pass one "
+                f"(shape_dict={{{value.name!r}: [...]}})"
+            )
         kind = value.type.optional_type.elem_type if value.type.HasField("optional_type") else value.type
         if kind.HasField("sequence_type"):
             raise ModelError(f"{name} cannot be imported: its input {value.name!r} is a sequence of tensors")

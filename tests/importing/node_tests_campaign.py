@@ -5,8 +5,9 @@
 Each case runs in a child of its own, so that a crash or a hang is counted as one. The expected results are
 those of the onnx package. Results go to ``<state>/<target>.jsonl``, a line a case; what stands there is not
 run again unless ``--again`` asks for its kind. ``--form constants`` passes all inputs but the first as
-initializers, which is how models hold axes, scales and weights. The result is 0 if nothing is wrong, crashes,
-hangs or ends in an error that is none of the project's.
+initializers, which is how models hold axes, scales and weights; ``--form symbolic`` passes lists so, and
+gives the batch of the others a name. The result is 0 if nothing is wrong, crashes, hangs or ends in an error
+that is none of the project's.
 """
 
 from __future__ import annotations

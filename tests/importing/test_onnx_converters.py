@@ -54,8 +54,8 @@ DECLINED = [
         Node("LSTM", "x W R", activations=["Elu"] * 3), SEQUENCE, LSTM, "'activations' with 'Elu'",
     ),
     (
-        Node("LSTM", "x W R - L"), SEQUENCE, LSTM | {"L": np.array([3, 2], "int32")},
-        "the input 'sequence_lens', which is supported only as constants",
+        Node("LSTM", "x W R - L"), SEQUENCE, LSTM | {"L": np.array([9], "int32")},
+        "the input 'sequence_lens' with lengths beyond",
     ),
     (Node("LSTM", "x W R B"), SEQUENCE, LSTM | {"B": zeros(1, 8)}, r"an input 3 of shape \(1, 8\)"),
     (Node("LSTM", "x W R"), zeros(5000, 1, 4), LSTM, "a sequence of 5000 steps; it is unrolled, up to 4096"),

@@ -238,3 +238,55 @@ def test_a_state_of_one_row_asks_for_batches_of_one() -> None:
     machine["main"](runtime.tensor(numbers(3, 1, 2)), runtime.tensor(numbers(1, 1, 4)))
     with pytest.raises(ValueError, match="1 must be n, where n is extent 1 of x"):
         machine["main"](runtime.tensor(numbers(3, 2, 2)), runtime.tensor(numbers(1, 1, 4)))
+
+
+def sparse(places: list[int], shape: tuple[int, ...] = (2, 3), values: int = 2) -> onnx.SparseTensorProto:
+    numbers_at = helper.make_tensor("s", FLOAT, [values], [1.5, -2.0][:values])
+    rows = len(places) // values
+    indices = helper.make_tensor("i", TensorProto.INT64, [values, rows] if rows > 1 else [values], places)
+    return helper.make_sparse_tensor(numbers_at, indices, list(shape))
+
+
+def sparse_model(tensor: onnx.SparseTensorProto, is_node: bool) -> onnx.ModelProto:
+    nodes = [helper.make_node("Mul", ["x", "s"], ["y"])]
+    if is_node:
+        nodes.insert(0, helper.make_node("Constant", [], ["s"], sparse_value=tensor))
+    info = helper.make_tensor_value_info("x", FLOAT, ["n", 3])
+    graph = helper.make_graph(
+        nodes, "sparse", [info], [helper.make_empty_tensor_value_info("y")],
+        sparse_initializer=[] if is_node else [tensor],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("is_node", [False, True])
+@pytest.mark.parametrize("places", [[1, 5], [0, 1, 1, 2]])
+def test_sparse_constants_are_dense_ones(places: list[int], is_node: bool) -> None:
+    run_model(sparse_model(sparse(places), is_node), [], (numbers(2, 3),))
+
+
+@pytest.mark.parametrize(
+    ("places", "shape"), [([1, 6], (2, 3)), ([-1, 0], (2, 3)), ([1, 2], (2**20, 2**20)), ([1, 2], (0, 3))]
+)
+def test_sparse_constants_that_are_declined(places: list[int], shape: tuple[int, ...]) -> None:
+    with pytest.raises(ModelError, match="its sparse tensor 's' is malformed, or too large"):
+        ar.from_onnx(sparse_model(sparse(places, shape), is_node=False))
+
+
+def test_an_input_without_a_shape_is_declined_or_given_one() -> None:
+    info = helper.make_tensor_value_info("x", FLOAT, None)
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"])],
+        "shapeless",
+        [info],
+        [helper.make_empty_tensor_value_info("y")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with pytest.raises(
+        ModelError, match=r"its input 'x' has no shape; pass one \(shape_dict=\{'x': \[...\]\}\)"
+    ):
+        ar.from_onnx(model)
+    assert [int(each) for each in ar.from_onnx(model, shape_dict={"x": [2, 3]})["main"].ret_ty.shape] == [
+        2,
+        3,
+    ]

@@ -24,7 +24,8 @@ __all__ = ["agreeing"]
 
 _BROADCASTING = frozenset(
     [
-        *("Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean"),
+        *("Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater"),
+        *("GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean"),
         *("Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Where", "Xor"),
     ]
 )
@@ -65,8 +66,43 @@ def _equal_axes(node: OnnxNode, extents: Sequence[Sequence[Extent]]) -> Iterator
         case "MatMul" if min(map(len, extents)) > 1:
             yield [(0, -1), (1, -2)]
             yield from _broadcast_axes(extents, 2)
+        case "Gemm":
+            left, right = (node.integer(f"trans{name}", 0, 0, 1) for name in "AB")
+            yield [(0, 1 - left), (1, right)]
+        case "Attention" if len(extents) in (3, 4):
+            yield from _attention_axes(extents)
+        case "Einsum":
+            yield from _einsum_axes(node.text("equation", ""), extents)
         case name if name in _BROADCASTING:
             yield from _broadcast_axes(extents, 0)
+
+
+def _attention_axes(extents: Sequence[Sequence[Extent]]) -> Iterator[list[_Place]]:
+    """The batch of queries, keys and values, and their length, also in a mask; without a past."""
+    if {len(each) for each in extents[:3]} not in ({3}, {4}):
+        return
+    mask = extents[3] if len(extents) == 4 else ()
+    masked = [axis for axis in range(-len(mask), 0) if not is_one(mask[axis])]
+    yield [(0, 0), (1, 0), (2, 0), *([(3, -4)] if -4 in masked else [])]
+    yield [(1, -2), (2, -2), *([(3, -1)] if -1 in masked else [])]
+    if -2 in masked:
+        yield [(0, -2), (3, -2)]
+
+
+def _einsum_axes(equation: str, extents: Sequence[Sequence[Extent]]) -> Iterator[list[_Place]]:
+    """The axes of each letter; an extent of 1 may be repeated."""
+    terms = equation.replace(" ", "").partition("->")[0].split(",")
+    if "." in equation or [len(term) for term in terms] != [len(each) for each in extents]:
+        return
+    for letter in dict.fromkeys("".join(terms)):
+        places = [
+            (position, axis)
+            for position, term in enumerate(terms)
+            for axis, name in enumerate(term)
+            if name == letter and not is_one(extents[position][axis])
+        ]
+        if len(places) > 1:
+            yield places
 
 
 def _broadcast_axes(extents: Sequence[Sequence[Extent]], behind: int) -> Iterator[list[_Place]]:

@@ -14,6 +14,7 @@ from tvm import relax, tirx
 
 from annotated_region.functions.extent_bounds import bounds_of
 from annotated_region.importing.onnx_converters.expand import computed_extents
+from annotated_region.importing.onnx_converters.extent_numbers import numbers_of
 from annotated_region.importing.onnx_converters.folding import known_numbers
 from annotated_region.importing.onnx_converters.node import OnnxNode, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
@@ -81,7 +82,7 @@ def _range(node: OnnxNode) -> relax.Expr:
 
     A range that may end before it begins is left to TVM, which makes it empty.
     """
-    start, limit, step = (_whole_number(each) for each in node.inputs)
+    start, limit, step = (_computed_number(node, each) for each in node.inputs)
     if start is None or limit is None or not isinstance(step, int) or step < 1:
         return node.by_tvm()
     if bounds_of(limit - start)[0] < 0:
@@ -197,6 +198,15 @@ def _whole_number(expr: relax.Expr | None) -> Extent | None:
         return expr if isinstance(expr, PrimExpr) and str(expr.ty) == "int64" else None
     is_whole = numbers.size == 1 and numbers.dtype.name in ("int64", "float32")
     return int(numbers.item()) if is_whole and float(numbers.item()).is_integer() else None
+
+
+def _computed_number(node: OnnxNode, expr: relax.Expr | None) -> Extent | None:
+    """A whole number, also one that bindings compute from extents in int32, as TensorFlow's do."""
+    found = _whole_number(expr)
+    if found is not None or expr is None or not isinstance(expr.ty, relax.TensorType) or expr.ty.ndim:
+        return found
+    numbers = numbers_of(node.builder, expr)
+    return None if numbers is None else numbers[0]
 
 
 def _extent_or_number(expr: relax.Expr) -> Extent | None:

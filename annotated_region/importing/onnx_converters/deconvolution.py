@@ -26,7 +26,9 @@ def _transposed_convolution(node: OnnxNode) -> relax.Expr:
     strides, dilations = (node.integers(name) or ones for name in ("strides", "dilations"))
     added = node.integers("output_padding") or zeros
     padding, extra = [], []
-    for axis, extent in enumerate(node.fixed_shape(0, data)[2:]):
+    for axis, extent in enumerate(node.shape(data)[2:]):
+        if not isinstance(extent, int):
+            raise node.declined(f"has an output of a given shape and the unknown extent {extent}")
         window = (kernel[axis] - 1) * dilations[axis] + 1
         total = strides[axis] * (extent - 1) + added[axis] + window - wanted[axis]
         padding.append(max(total, 0))

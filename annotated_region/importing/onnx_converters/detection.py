@@ -8,6 +8,8 @@ the four weighted values.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from tvm import relax
 
@@ -21,15 +23,20 @@ _LEAST = float(np.finfo("float32").tiny)
 
 @converts("", "NonMaxSuppression", (2, 5), "center_point_box")
 def _suppression(node: OnnxNode) -> relax.Expr:
-    """Limits must be constants; an omitted number of boxes is 0, and so is an omitted overlap."""
+    """Limits must be constants; an omitted number of boxes is 0, and so is an omitted overlap.
+
+    A score threshold of minus infinity, as TensorFlow writes it, is none.
+    """
     most = _limit(node, 2, "max_output_boxes_per_class", "int64", 0)
     overlap = _limit(node, 3, "iou_threshold", "float32", 0.0)
     least = _limit(node, 4, "score_threshold", "float32", 0.0)
+    is_ranked = not node.has(4) or least == -math.inf
+    least = max(least, 0.0) if is_ranked else least
     node.require(least >= 0, f"has a 'score_threshold' of {least}, which is not supported")
     boxes, scores = node.tensor(0, ("float32",), (3,)), node.tensor(1, ("float32",), (3,))
     limits = (int(most), max(float(overlap), _LEAST), float(least))
     types = ("int64", "float32", "float32")
-    inputs = [boxes, scores if node.has(4) else _ranked(node, scores)]
+    inputs = [boxes, _ranked(node, scores) if is_ranked else scores]
     inputs += [relax.const(limit, dtype) for limit, dtype in zip(limits, types, strict=True)]
     attributes = {"center_point_box": node.integer("center_point_box", 0, 0, 1)}
     return node.standard("NonMaxSuppression", inputs, attributes)

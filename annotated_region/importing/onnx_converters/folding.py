@@ -41,6 +41,7 @@ _FOLDED = frozenset(
             "Less",
             "LessOrEqual",
             "Max",
+            "MelWeightMatrix",
             "Min",
             "Mod",
             "Mul",
@@ -51,6 +52,9 @@ _FOLDED = frozenset(
         *("Unsqueeze", "Where", "Xor"),
     }
 )
+
+# Operators whose results may have more elements than their operands.
+_LARGER = frozenset({"ConstantOfShape", "Expand", "MelWeightMatrix", "Range", "Tile"})
 
 # Errors of ONNX's reference for incompatible operands, which are left to TVM's importer to report.
 _UNFIT = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
@@ -109,14 +113,16 @@ def _is_small(node: onnx.NodeProto, given: Sequence[np.ndarray]) -> bool:
         return False
     match node.op_type, [[float(number) for number in each.ravel()] for each in given]:
         case "ConstantOfShape", [extents]:
-            return math.prod(extents) <= _MOST_MADE
+            count = math.prod(extents)
         case (("Expand" | "Tile"), [_, factors]):
-            return given[0].size * math.prod(factors) <= _MOST_MADE
+            count = given[0].size * math.prod(factors)
+        case "MelWeightMatrix", [[bands], [length], *_]:
+            count = bands * (length // 2 + 1)
         case "Range", [[start], [limit], [delta]]:
-            return delta != 0 and (limit - start) / delta <= _MOST_MADE
-        case (("ConstantOfShape" | "Expand" | "Tile" | "Range"), _):
-            return False
-    return True
+            count = (limit - start) / delta if delta else math.inf
+        case name, _:
+            count = math.inf if name in _LARGER else 0
+    return count <= _MOST_MADE
 
 
 def _evaluated(

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 from tvm import relax
 
+from annotated_region.functions.extent_bounds import bounds_of
+from annotated_region.importing.onnx_converters.extent_numbers import numbers_of
 from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
+from annotated_region.tvm_adapter.arithmetic import Extent
 
 __all__: list[str] = []
 
@@ -23,7 +26,10 @@ def _pad(node: OnnxNode) -> relax.Expr:
     data = node.tensor(0)
     mode = node.text("mode", "constant")
     node.require(mode in _MODES, f"has the attribute 'mode' of {mode!r}, which is not supported")
-    widths = _widths(node, rank_of(data))
+    given = _widths(node, rank_of(data))
+    widths = [width for width in given if isinstance(width, int)]
+    if len(widths) < len(given):
+        return _by_extents(node, data, given, mode)
     if dtype_of(data) not in (*FLOATS, *_INTEGERS):
         attributes = {"mode": mode.encode()}
         return node.standard("Pad", [data, *node.inputs[1:]], attributes)
@@ -37,17 +43,20 @@ def _pad(node: OnnxNode) -> relax.Expr:
     return relax.op.nn.pad(data, widths, _MODES[mode])
 
 
-def _widths(node: OnnxNode, rank: int) -> list[int]:
+def _widths(node: OnnxNode, rank: int) -> list[Extent]:
     """The paddings before and after each axis, as a flat list."""
-    given = _integers(node, 1, "paddings")
+    given = numbers_of(node.builder, node.inputs[1]) if node.inputs[1] is not None else None
+    if given is None:
+        raise node.declined("has paddings that are neither constant nor computed from extents")
     axes = _integers(node, 3, "axes") if node.has(3) else list(range(rank))
     node.require(len(given) == 2 * len(axes), f"has {len(given)} paddings for {len(axes)} axes; each has two")
     node.require(
         all(-rank <= axis < rank for axis in axes) and len({axis % rank for axis in axes}) == len(axes),
         f"has the axes {axes} for an input of rank {rank}",
     )
-    node.require(all(abs(width) <= _LARGEST for width in given), "has paddings beyond any size")
-    widths = [0] * (2 * rank)
+    is_known = all(not isinstance(width, int) or abs(width) <= _LARGEST for width in given)
+    node.require(is_known, "has paddings beyond any size")
+    widths: list[Extent] = [0] * (2 * rank)
     for place, axis in enumerate(axes):
         widths[2 * (axis % rank) : 2 * (axis % rank) + 2] = given[place], given[len(axes) + place]
     return widths
@@ -58,6 +67,58 @@ def _integers(node: OnnxNode, position: int, name: str) -> list[int]:
     if numbers is None:
         raise node.declined(f"has {name} that are not constant")
     return [int(number) for number in numbers]
+
+
+def _by_extents(node: OnnxNode, data: relax.Expr, widths: Sequence[Extent], mode: str) -> relax.Expr:
+    """Paddings that are computed from extents: numbers are joined to the data, others are elements of it.
+
+    A padding to a multiple of 8 is such a one, ``(8 - n % 8) % 8``.
+    """
+    dtype = dtype_of(data)
+    is_known = mode != "reflect" and dtype in (*FLOATS, *_INTEGERS)
+    node.require(is_known, f"pads {dtype} by as much as extents say, with the mode {mode!r}")
+    for axis in range(rank_of(data)):
+        before, behind = widths[2 * axis : 2 * axis + 2]
+        for width in (before, behind):
+            node.require(
+                bounds_of(width)[0] >= 0,
+                f"has the padding {width} on axis {axis}, which may cut off elements",
+            )
+        if all(isinstance(width, int) and width == 0 for width in (before, behind)):
+            continue
+        if mode == "constant":
+            blocks = [_block(node, data, axis, width) for width in (before, behind)]
+            data = node.emit(relax.op.concat([blocks[0], data, blocks[1]], axis))
+        else:
+            data = node.emit(relax.op.take(data, _sources(node, data, axis, (before, behind), mode), axis))
+    return data
+
+
+def _block(node: OnnxNode, data: relax.Expr, axis: int, width: Extent) -> relax.Expr:
+    shape = list(node.shape(data))
+    shape[axis] = width
+    number = relax.const(_value(node, data), dtype_of(data))
+    return node.emit(relax.op.full(relax.ShapeExpr(shape), number, dtype_of(data)))
+
+
+def _sources(
+    node: OnnxNode, data: relax.Expr, axis: int, widths: tuple[Extent, Extent], mode: str
+) -> relax.Expr:
+    """For each place along the padded axis that of the element of the data."""
+    extent = node.shape(data)[axis]
+    before, behind = widths
+    places = node.emit(relax.op.arange(0, before + extent + behind, 1, "int64"))
+    place = node.emit(relax.op.subtract(places, _number(node, before)))
+    if mode == "wrap":
+        return node.emit(relax.op.floor_mod(place, _number(node, extent)))
+    inside = node.emit(relax.op.maximum(place, relax.const(0, "int64")))
+    return node.emit(relax.op.minimum(inside, _number(node, extent - 1)))
+
+
+def _number(node: OnnxNode, number: Extent) -> relax.Expr:
+    if isinstance(number, int):
+        return relax.const(number, "int64")
+    return node.emit(relax.op.shape_to_tensor(relax.ShapeExpr([number])))
 
 
 def _value(node: OnnxNode, data: relax.Expr) -> float:

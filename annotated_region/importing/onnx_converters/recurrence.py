@@ -191,23 +191,37 @@ class Layer:
             given = self.node.emit(relax.op.permute_dims(given, [1, 0, 2]))
         return self.part(given, index)
 
+    @property
+    def lengths(self) -> relax.Expr | None:
+        """The lengths of the sequences, if they may differ from the whole length."""
+        given = self.node.optional(_SEQUENCE_LENS, ("int32",), (1,))
+        known = None if given is None else self.node.constant(given)
+        return None if known is not None and np.all(known == self.length) else given
+
     def run(self, index: int, gates: relax.Expr, cell: Cell) -> Run:
-        """Unroll one direction."""
+        """Unroll one direction; behind the end of a sequence the state stays, and the results are 0."""
         steps = range(self.length)
-        state = self.initial(index)
+        state, lengths = self.initial(index), self.lengths
+        if lengths is not None:
+            lengths = self.node.with_extents(lengths, (self.batch,))
         states: dict[int, relax.Expr] = {}
         for step in reversed(steps) if self.reversed_directions[index] else steps:
             part = relax.op.squeeze(relax.op.strided_slice(gates, [0], [step], [step + 1]), [0])
-            state = tuple(self.node.emit(each) for each in cell(self.node.emit(part), state))
-            states[step] = state[0]
+            new = tuple(self.node.emit(each) for each in cell(self.node.emit(part), state))
+            if lengths is None:
+                state, states[step] = new, new[0]
+                continue
+            is_inside = self.node.emit(relax.op.greater(lengths, relax.const(step, "int32")))
+            row = self.node.emit(relax.op.expand_dims(is_inside, [1]))
+            pairs = zip(new, state, strict=True)
+            state = tuple(self.node.emit(relax.op.where(row, *pair)) for pair in pairs)
+            nothing = relax.const(0.0, self.dtype)
+            states[step] = self.node.emit(relax.op.where(row, new[0], nothing))
         return Run(self.node.emit(relax.op.stack([states[step] for step in steps], 0)), state)
 
 
 def require_known(layer: Layer, directions: int) -> None:
-    """Decline a node with inconsistent shapes or unsupported features.
-
-    All sequences must have the full length: the input with their lengths must be constant.
-    """
+    """Decline a node with inconsistent shapes or unsupported features."""
     node, width = layer.node, layer.gates * layer.hidden
     for name in ("activation_alpha", "activation_beta"):
         node.require(not node.numbers(name), f"has the attribute {name!r}, which is not supported")
@@ -249,11 +263,15 @@ def _require_states(layer: Layer, directions: int) -> None:
 
 
 def _require_lengths(layer: Layer) -> None:
-    node = layer.node
-    if not node.has(_SEQUENCE_LENS):
+    """Lengths for each sequence of the batch, within the whole length if they are constant."""
+    node, lengths = layer.node, layer.lengths
+    if lengths is None:
         return
-    lengths = node.constant(node.tensor(_SEQUENCE_LENS, ("int32",), (1,)))
+    known = node.constant(lengths)
     node.require(
-        lengths is not None and bool(np.all(lengths == layer.length)),
-        "has the input 'sequence_lens', which is supported only as constants that are the whole length",
+        known is None or bool(((known >= 0) & (known <= layer.length)).all()),
+        f"has the input 'sequence_lens' with lengths beyond {layer.length}",
+    )
+    node.require(
+        node.may_have_extents(lengths, (layer.batch,)), "has the input 'sequence_lens' of another batch"
     )

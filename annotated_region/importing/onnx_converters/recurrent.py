@@ -81,6 +81,7 @@ def _quantized_lstm(node: OnnxNode) -> relax.Expr:
     node.require(width % 4 == 0, "has weights that are not those of four gates")
     layer = Layer(node, weight, recurrent, gates=4, states=2, hidden=width // 4, transposed=True)
     require_known(layer, directions)
+    node.require(layer.lengths is None, "has the input 'sequence_lens', which is not supported")
     for scale_at in (8, 10):
         _require_scales(node, scale_at, (directions, width))
 

@@ -9,7 +9,7 @@ mode ``nearest``, a gather of elements. All others become ``image.resize2d`` and
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from tvm import relax, tirx
@@ -201,32 +201,34 @@ def _is_as_tvm(how: Interpolation, rank: int, scales: Mapping[int, _Scale]) -> b
 def _by_tvm(node: OnnxNode, data: relax.Expr, scales: Mapping[int, _Scale]) -> relax.Expr:
     """TVM's conversion to a size for each axis behind the channels."""
     shape = node.shape(data)
-    sizes = [_size(extent, scales.get(axis)) for axis, extent in enumerate(shape[2:], 2)]
-    if None in sizes:
-        call = _left_to_tvm(node, "symbolic extents")
-        return _with_whole_sizes(call, shape, sizes, _numbers(node, 2))
+    sizes = [_size(node, extent, axis, scales.get(axis)) for axis, extent in enumerate(shape[2:], 2)]
     attributes = {name: value for name, value in _given(node).items() if name not in _IGNORED}
-    size = relax.const(np.asarray([1, 1, *sizes], "int64"))
-    return node.standard("Resize", [data, None, None, size], attributes)
+    is_line = len(sizes) == 1 and attributes.get("mode", b"nearest") != b"cubic"
+    if is_line:
+        # TVM's importer emits an opaque function for lines; they are images of one row.
+        data, sizes = node.emit(relax.op.expand_dims(data, [2])), [1, *sizes]
+    known = [size for size in sizes if isinstance(size, int)]
+    node.require(len(known) == len(sizes) or len(sizes) > 1, "resizes a line of symbolic extent by 'cubic'")
+    given = relax.const([1, 1, *(known if len(known) == len(sizes) else [1] * len(sizes))], "int64")
+    call = node.standard("Resize", [data, None, None, given], attributes)
+    if len(known) < len(sizes):
+        # TVM takes extents for sizes, and its importer does not.
+        assert isinstance(call, relax.Call)
+        call = relax.Call(call.op, [call.args[0], relax.ShapeExpr(sizes)], call.attrs, call.ty_args)
+    return relax.op.squeeze(node.emit(call), [2]) if is_line else call
 
 
-def _with_whole_sizes(
-    call: relax.Expr, shape: Sequence[Extent], sizes: Sequence[int | None], factors: Sequence[float]
-) -> relax.Expr:
-    """TVM's call with whole numbers as sizes; TVM makes floats of them, of which it proves nothing."""
-    if not isinstance(call, relax.Call) or len(call.args) != 2 or not factors:
-        return call
-    whole = [
-        extent * int(factor) if size is None else size
-        for extent, size, factor in zip(shape[2:], sizes, factors[2:], strict=True)
-    ]
-    return relax.Call(call.op, [call.args[0], relax.ShapeExpr(whole)], call.attrs, call.ty_args)
-
-
-def _size(extent: Extent, scale: _Scale | None) -> int | None:
+def _size(node: OnnxNode, extent: Extent, axis: int, scale: _Scale | None) -> Extent:
+    """The extent of the result along an axis."""
     if isinstance(scale, AxisScale):
         return scale.after
-    return extent if isinstance(extent, int) else None
+    place = _axes(node, rank_of(node.tensor(0))).index(axis) if scale is not None else 0
+    match scale:
+        case _Symbolic.BY_A_FACTOR:
+            return extent * int(_numbers(node, 2)[place])
+        case _Symbolic.TO_A_SIZE:
+            return _sizes(node)[place]
+    return extent
 
 
 def _given(node: OnnxNode) -> dict[str, object]:

@@ -19,8 +19,10 @@ from onnx.backend.test.case.test_case import TestCase
 
 __all__ = ["FORMS", "KINDS", "NodeCase", "cases_by_name", "in_form", "node_cases"]
 
-FORMS = ("inputs", "constants")
-"""How a model gets what its node reads: as inputs of the graph, or all but the first as initializers."""
+FORMS = ("inputs", "constants", "symbolic")
+"""How a model gets what its node reads: as inputs of the graph, all but the first as initializers, or lists
+as initializers and the rest with a symbol for the batch.
+"""
 
 KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
 """The first kind is computed by the onnx package, the others are files of it."""
@@ -93,16 +95,37 @@ def in_form(case: NodeCase, form: str) -> NodeCase | None:
     inputs = [value for value in case.model.graph.input if value.name not in own]
     given = case.calls[0][0]
     is_plain = all(isinstance(value, np.ndarray) and value.dtype != object for value in given)
-    if len(inputs) < 2 or len(case.calls) != 1 or not is_plain:
+    if not inputs or len(case.calls) != 1 or not is_plain:
         return None
+    kept = [
+        (value, array)
+        for place, (value, array) in enumerate(zip(inputs, given, strict=True))
+        if not place or (form == "symbolic" and array.ndim > 1)
+    ]
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
     model.ir_version = max(model.ir_version, 4)  # before, initializers had to be inputs, too
     del model.graph.input[:]
-    model.graph.input.append(inputs[0])
-    for info, value in zip(inputs[1:], given[1:], strict=True):
-        model.graph.initializer.append(numpy_helper.from_array(value, info.name))
-    return replace(case, model=model, calls=(((given[0],), case.calls[0][1]),))
+    model.graph.input.extend(value for value, _ in kept)
+    names = {value.name for value, _ in kept}
+    for info, value in zip(inputs, given, strict=True):
+        if info.name not in names:
+            model.graph.initializer.append(numpy_helper.from_array(value, info.name))
+    if form == "symbolic" and not _named_batches(model.graph):
+        return None
+    changed = replace(case, model=model, calls=((tuple(array for _, array in kept), case.calls[0][1]),))
+    return changed if form == "symbolic" or len(inputs) > 1 else None
+
+
+def _named_batches(graph: onnx.GraphProto) -> bool:
+    """Give the first extent of the first input a name, wherever it stands first; whether it has one."""
+    extents = [each.type.tensor_type.shape.dim[:1] for each in graph.input]
+    first = extents[0][0].dim_value if extents[0] else 0
+    for extent in (each[0] for each in extents if each and first and each[0].dim_value == first):
+        extent.dim_param = "n"
+    for result in graph.output:
+        result.type.tensor_type.ClearField("shape")
+    return first > 0
 
 
 def _values(values: Sequence[Any]) -> tuple[Any, ...]:

@@ -1,0 +1,268 @@
+"""Operators for classical models (``ai.onnx.ml``): ONNX Runtime's numbers, and what is declined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+import pytest
+from kits.onnx_nodes import by_onnx_runtime, by_tvm
+from onnx import helper
+
+import annotated_region as ar
+from annotated_region.errors import ModelError
+from annotated_region.importing.onnx_converters.classical import CLASSICAL
+
+Inputs = Mapping[str, np.ndarray]
+FLOATS = np.random.default_rng(11).standard_normal((5, 3)).astype("float32")
+
+
+def model_of(
+    op: str,
+    inputs: Inputs,
+    attributes: Mapping[str, object],
+    outputs: Sequence[str] = ("y",),
+    version: int = 3,
+) -> onnx.ModelProto:
+    node = helper.make_node(op, list(inputs), list(outputs), "it", domain=CLASSICAL, **attributes)
+    infos = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in inputs.items()
+    ]
+    results = [helper.make_empty_tensor_value_info(name) for name in outputs]
+    versions = [helper.make_opsetid("", 17), helper.make_opsetid(CLASSICAL, version)]
+    return helper.make_model(
+        helper.make_graph([node], "classical", infos, results), opset_imports=versions, ir_version=8
+    )
+
+
+def compare(model: onnx.ModelProto, inputs: Inputs) -> None:
+    """Labels are equal, and scores up to rounding."""
+    expected, found = by_onnx_runtime(model, inputs), by_tvm(ar.from_onnx(model), inputs)
+    assert len(found) == len(expected)
+    for mine, other in zip(found, expected, strict=True):
+        assert mine.dtype == other.dtype
+        np.testing.assert_allclose(mine, other.reshape(mine.shape), rtol=2e-6, atol=1e-6)
+        assert mine.size == other.size
+
+
+WITH_GAPS = np.array([[1, np.nan, 2], [0, 5, np.nan]], "float32")
+WITH_ZEROS = np.array([[0, 0, 0], [1, -2, 3], [-1, -2, -3]], "float32")
+PREPARED: Mapping[str, tuple[str, np.ndarray, Mapping[str, object]]] = {
+    "scaled": ("Scaler", FLOATS, {"offset": [1.0, -2.0, 0.5], "scale": [0.5, 2.0, 3.0]}),
+    "scaled by one number": ("Scaler", FLOATS, {"offset": [1.0], "scale": [0.5]}),
+    "whole numbers scaled": ("Scaler", np.array([[1, 2, 3]]), {"offset": [1.0], "scale": [0.5]}),
+    "the largest": ("Normalizer", WITH_ZEROS[:2], {"norm": "MAX"}),
+    "magnitudes": ("Normalizer", WITH_ZEROS, {"norm": "L1"}),
+    "lengths": ("Normalizer", WITH_ZEROS, {"norm": "L2"}),
+    "gaps": ("Imputer", WITH_GAPS, {"imputed_value_floats": [7.0, 8.0, 9.0], "replaced_value_float": np.nan}),
+    "a number for another": (
+        "Imputer",
+        WITH_ZEROS,
+        {"imputed_value_floats": [7.0], "replaced_value_float": 3.0},
+    ),
+    "whole numbers": (
+        "Imputer",
+        np.array([[1, 2], [2, 3]]),
+        {"imputed_value_int64s": [7, 8], "replaced_value_int64": 2},
+    ),
+    "above a threshold": ("Binarizer", FLOATS, {"threshold": 0.25}),
+    "categories": ("OneHotEncoder", np.array([[3, 9], [5, 4]]), {"cats_int64s": [3, 4, 5], "zeros": 1}),
+}
+
+
+@pytest.mark.parametrize("name", PREPARED)
+def test_features_are_those_of_onnx_runtime(name: str) -> None:
+    op, data, attributes = PREPARED[name]
+    compare(model_of(op, {"x": data}, attributes), {"x": data})
+
+
+@pytest.mark.parametrize("places", [[[2, 0]], [[1]]])
+def test_features_by_places(places: list[list[int]]) -> None:
+    inputs = {"x": FLOATS, "p": np.array(places).reshape(-1)}
+    compare(model_of("ArrayFeatureExtractor", inputs, {}), inputs)
+
+
+def test_features_are_joined() -> None:
+    inputs = {"x": FLOATS, "z": FLOATS[:, :2]}
+    compare(model_of("FeatureVectorizer", inputs, {"inputdimensions": [3, 2]}, version=1), inputs)
+
+
+COEFFICIENTS = np.random.default_rng(12).standard_normal(12).round(2).tolist()
+
+
+@pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC"])
+def test_linear_models(transform: str) -> None:
+    attributes = {"coefficients": COEFFICIENTS[:6], "intercepts": [0.5, -1.0], "post_transform": transform}
+    inputs = {"x": FLOATS}
+    compare(model_of("LinearRegressor", inputs, attributes | {"targets": 2}), inputs)
+    compare(
+        model_of("LinearClassifier", inputs, attributes | {"classlabels_ints": [0, 1]}, ("l", "y")), inputs
+    )
+    compare(
+        model_of("LinearClassifier", inputs, attributes | {"classlabels_ints": [7, 3]}, ("l", "y")), inputs
+    )
+
+
+TREES: dict[str, object] = {
+    # Two trees: the first asks two questions, the second is one leaf.
+    "nodes_treeids": [0, 0, 0, 0, 0, 1],
+    "nodes_nodeids": [0, 1, 2, 3, 4, 0],
+    "nodes_featureids": [1, 0, 0, 0, 0, 0],
+    "nodes_modes": ["BRANCH_LEQ", "LEAF", "BRANCH_LT", "LEAF", "LEAF", "LEAF"],
+    "nodes_values": [0.25, 0.0, -0.5, 0.0, 0.0, 0.0],
+    "nodes_truenodeids": [1, 0, 3, 0, 0, 0],
+    "nodes_falsenodeids": [2, 0, 4, 0, 0, 0],
+}
+LEAVES = {"treeids": [0, 0, 0, 1], "nodeids": [1, 3, 4, 0]}
+# On thresholds, besides, and missing.
+ROWS = np.concatenate([FLOATS, [[-0.5, 0.25, 0], [-0.6, 0.3, 0], [np.nan, 9, 0], [0, np.nan, 0]]]).astype(
+    "float32"
+)
+
+
+def leaves(kind: str, ids: list[int], weights: list[float]) -> dict[str, object]:
+    given = {**LEAVES, "ids": ids, "weights": weights}
+    return {f"{kind}_{name}": value for name, value in given.items()}
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+@pytest.mark.parametrize("reduction", ["SUM", "AVERAGE"])
+def test_sums_over_trees(reduction: str, missing: int) -> None:
+    attributes = TREES | leaves("target", [0, 0, 0, 1], [1.5, -2.0, 0.25, 4.0])
+    model = model_of(
+        "TreeEnsembleRegressor",
+        {"x": ROWS},
+        {
+            "n_targets": 2,
+            "aggregate_function": reduction,
+            "base_values": [0.5, 1.0],
+            "nodes_missing_value_tracks_true": [missing] * 6,
+            **attributes,
+        },
+    )
+    compare(model, {"x": ROWS})
+
+
+@pytest.mark.parametrize("reduction", ["MIN", "MAX"])
+def test_extremes_over_trees(reduction: str) -> None:
+    attributes = TREES | leaves("target", [0, 0, 0, 0], [1.5, -2.0, 0.25, 1.0])
+    inputs = {"x": ROWS}
+    compare(
+        model_of(
+            "TreeEnsembleRegressor", inputs, attributes | {"n_targets": 1, "aggregate_function": reduction}
+        ),
+        inputs,
+    )
+
+
+@pytest.mark.parametrize("labels", [[0, 1, 2], [5, 3, 9]])
+@pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC"])
+def test_classes_of_trees(labels: list[int], transform: str) -> None:
+    attributes = TREES | leaves("class", [0, 1, 2, 1], [1.5, 2.0, 0.25, 1.0])
+    model = model_of(
+        "TreeEnsembleClassifier",
+        {"x": ROWS},
+        {"classlabels_int64s": labels, "post_transform": transform, **attributes},
+        ("l", "y"),
+    )
+    compare(model, {"x": ROWS})
+
+
+@pytest.mark.parametrize("base", [[], [0.25]])
+@pytest.mark.parametrize(
+    ("weights", "transform"),
+    [
+        ([0.4, 0.1, 0.3, 0.2], "NONE"),
+        ([0.5, -0.75, 0.25, 0.2], "NONE"),
+        ([0.5, -0.75, 0.25, 0.2], "LOGISTIC"),
+    ],
+)
+def test_two_classes_with_weights_for_one(weights: list[float], transform: str, base: list[float]) -> None:
+    attributes = TREES | leaves("class", [0] * 4, weights) | ({"base_values": base} if base else {})
+    model = model_of(
+        "TreeEnsembleClassifier",
+        {"x": ROWS},
+        {"classlabels_int64s": [0, 1], "post_transform": transform, **attributes},
+        ("l", "y"),
+    )
+    compare(model, {"x": ROWS})
+
+
+def grown(depth: int, trees: int) -> dict[str, object]:
+    """Full trees with random questions."""
+    rng, inner = np.random.default_rng(depth), 2**depth - 1
+    count = 2 * inner + 1
+    every = np.arange(count)
+    is_leaf = every >= inner
+    leaves = every[is_leaf].tolist()
+    return {
+        "nodes_treeids": np.repeat(np.arange(trees), count).tolist(),
+        "nodes_nodeids": every.tolist() * trees,
+        "nodes_featureids": rng.integers(0, 3, count * trees).tolist(),
+        "nodes_modes": ["LEAF" if leaf else "BRANCH_LEQ" for leaf in is_leaf] * trees,
+        "nodes_values": rng.standard_normal(count * trees).tolist(),
+        "nodes_truenodeids": np.where(is_leaf, 0, 2 * every + 1).tolist() * trees,
+        "nodes_falsenodeids": np.where(is_leaf, 0, 2 * every + 2).tolist() * trees,
+        "target_treeids": np.repeat(np.arange(trees), len(leaves)).tolist(),
+        "target_nodeids": leaves * trees,
+        "target_ids": [0] * len(leaves) * trees,
+        "target_weights": rng.standard_normal(len(leaves) * trees).tolist(),
+        "n_targets": 1,
+    }
+
+
+def test_a_forest_is_one_region() -> None:
+    """Twelve steps: reading the place of a step as an expression took time exponential in the steps."""
+    model = model_of("TreeEnsembleRegressor", {"x": FLOATS}, grown(12, 3))
+    compare(model, {"x": FLOATS})
+    (function,) = ar.explain(ar.from_onnx(model), ["dnnl"]).functions
+    assert len(function.regions) == 1
+    assert not [op for op in function.ops if op.placed == "host"]
+
+
+DECLINED: Mapping[str, tuple[str, Mapping[str, object]]] = {
+    "makes maps from classes to scores": ("ZipMap", {"classlabels_int64s": [0, 1, 2]}),
+    "has no classes that are numbers": (
+        "LinearClassifier",
+        {"coefficients": COEFFICIENTS[:6], "classlabels_strings": ["a", "b"]},
+    ),
+    "has 5 coefficients for 2 targets of 3 features": (
+        "LinearRegressor",
+        {"coefficients": COEFFICIENTS[:5], "targets": 2},
+    ),
+    "the attribute 'post_transform' of 'PROBIT'": (
+        "LinearRegressor",
+        {"coefficients": COEFFICIENTS[:3], "post_transform": "PROBIT"},
+    ),
+    "the attribute 'norm' of 'L3'": ("Normalizer", {"norm": "L3"}),
+    "has 2 numbers in 'offset' for 3 features": ("Scaler", {"offset": [1.0, 2.0], "scale": [1.0]}),
+    "a successor that is no node": (
+        "TreeEnsembleRegressor",
+        TREES | {"nodes_truenodeids": [9, 0, 3, 0, 0, 0]},
+    ),
+    "or with cycles": ("TreeEnsembleRegressor", TREES | {"nodes_truenodeids": [1, 0, 0, 0, 0, 0]}),
+    "of the modes BRANCH_MEMBER": (
+        "TreeEnsembleRegressor",
+        TREES | {"nodes_modes": ["BRANCH_MEMBER", *["LEAF"] * 5]},
+    ),
+    "reads feature 8 of 3": ("TreeEnsembleRegressor", TREES | {"nodes_featureids": [8, 0, 0, 0, 0, 0]}),
+    "of different lengths for its nodes": ("TreeEnsembleRegressor", TREES | {"nodes_values": [0.5]}),
+    "rows without a weight for each target": (
+        "TreeEnsembleRegressor",
+        TREES | leaves("target", [0, 1, 0, 1], [1.0] * 4) | {"n_targets": 2, "base_values": [1.0, 2.0]},
+    ),
+    "weights that no leaf has": (
+        "TreeEnsembleRegressor",
+        TREES | leaves("target", [0] * 4, [1.0] * 4) | {"target_nodeids": [2, 3, 4, 0]},
+    ),
+}
+
+
+@pytest.mark.parametrize("message", DECLINED)
+def test_classical_nodes_that_are_declined(message: str) -> None:
+    op, attributes = DECLINED[message]
+    outputs = ("l", "y") if "Classifier" in op else ("y",)
+    with pytest.raises(ModelError, match=rf"node 'it' \(ai.onnx.ml.{op}\).*{message}"):
+        ar.from_onnx(model_of(op, {"x": FLOATS}, attributes, outputs))

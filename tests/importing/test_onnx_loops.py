@@ -1,0 +1,138 @@
+"""`Loop` and `Scan` of a known number of steps: ONNX Runtime's numbers, and what is declined."""
+
+import numpy as np
+import onnx
+import pytest
+from kits.importing.onnx_texts import HEAD, run, run_model
+from onnx import TensorProto, helper
+
+import annotated_region as ar
+from annotated_region.errors import ModelError
+
+FLOAT = TensorProto.FLOAT
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype("float32")
+
+
+LOOPS = {
+    "a count": """(float[n, 4] x) => (float[n, 4] y) <int64 m = {3}> {
+        y = Loop(m, , x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {
+            f = Cast<to = 1>(i) s = Add(v, f) w = Sin(s) d = Identity(c) }> }""",
+    "rows": """(float[n, 4] x) => (float[3, n, 4] z) <int64 m = {3}, bool t = {1}> {
+        y, z = Loop(m, t, x) <body = b (int64 i, bool c, float[n, 4] v)
+                => (bool d, float[n, 4] w, float[n, 4] r) {
+            w = Tanh(v) r = Mul(w, x) d = Identity(c) }> }""",
+    "a condition on the step": """(float[n, 4] x) => (float[n, 4] y) <bool t = {1}> {
+        y = Loop(, t, x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {
+            w = Tanh(v) last = Constant<value = int64 {4}>() d = Less(i, last) }> }""",
+    "no step": """(float[n, 4] x) => (float[n, 4] y) <int64 m = {5}, bool f = {0}> {
+        z = Loop(m, f, x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {
+            w = Tanh(v) d = Identity(c) }> y = Relu(z) }""",
+    "a growing value": """(float[n, 4] x) => (float[k, 4] y) <int64 m = {2}> {
+        y = Loop(m, , x) <body = b (int64 i, bool c, float[p, 4] v) => (bool d, float[q, 4] w) {
+            w = Concat<axis = 0>(v, x) d = Identity(c) }> }""",
+    "a loop in a loop": """(float[n, 4] x) => (float[n, 4] y) <int64 m = {2}> {
+        y = Loop(m, , x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {
+            w = Loop(m, , v) <body = e (int64 j, bool g, float[n, 4] p) => (bool h, float[n, 4] q) {
+                k = Add(i, j) f = Cast<to = 1>(k) s = Add(p, f) q = Sin(s) h = Identity(g) }>
+            d = Identity(c) }> }""",
+    "a branch on the step": """(float[n, 4] x) => (float[n, 4] y) <int64 m = {2}, int64 zero = {0}> {
+        y = Loop(m, , x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {
+            first = Equal(i, zero)
+            w = If(first) <then_branch = t () => (float[n, 4] r) { r = Sin(v) },
+                           else_branch = e () => (float[n, 4] s) { s = Exp(v) }>
+            d = Identity(c) }> }""",
+    "a sequence": """(float[n, 4] x) => (float[n, k] y) <int64 m = {3}> {
+        s = SequenceConstruct(x)
+        l = Loop(m, , s) <body = b (int64 i, bool c, seq(float[n, 4]) v) => (bool d, seq(float[n, 4]) w) {
+            a = SequenceAt(v, i) t = Tanh(a) w = SequenceInsert(v, t) d = Identity(c) }>
+        y = ConcatFromSequence<axis = 1>(l) }""",
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_are_unrolled(name: str) -> None:
+    run(LOOPS[name], ["onnxruntime"], (numbers(2, 4),), (numbers(1, 4),))
+
+
+def test_a_loop_is_one_region() -> None:
+    report = ar.explain(ar.from_onnx(onnx.parser.parse_model(HEAD + LOOPS["rows"])), ["dnnl"])
+    (function,) = report.functions
+    assert len(function.regions) == 1
+    assert not [op for op in function.ops if op.placed == "host"]
+
+
+def scan(reverse: bool, **axes: list[int]) -> onnx.ModelProto:
+    infos = {
+        name: helper.make_tensor_value_info(name, FLOAT, shape)
+        for name, shape in {
+            "h": [2],
+            "e": [2],
+            "g": [2],
+            "r": [2],
+            "h0": [2],
+            "x": [3, 2],
+            "y": [3, 2],
+        }.items()
+    }
+    nodes = [
+        helper.make_node("Add", ["h", "e"], ["s"]),
+        helper.make_node("Tanh", ["s"], ["g"]),
+        helper.make_node("Mul", ["g", "e"], ["r"]),
+    ]
+    body = helper.make_graph(nodes, "body", [infos["h"], infos["e"]], [infos["g"], infos["r"]])
+    directions = {f"scan_{side}_directions": [1] for side in ("input", "output")} if reverse else {}
+    node = helper.make_node(
+        "Scan", ["h0", "x"], ["last", "y"], num_scan_inputs=1, body=body, **directions, **axes
+    )
+    graph = helper.make_graph([node], "scan", [infos["h0"], infos["x"]], [infos["y"]])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_scans_are_unrolled(reverse: bool) -> None:
+    run_model(scan(reverse), [], (numbers(2), numbers(3, 2)))
+
+
+def test_scans_along_other_axes() -> None:
+    model = scan(True, scan_input_axes=[1], scan_output_axes=[1])
+    for info in (model.graph.input[1], model.graph.output[0]):
+        info.type.tensor_type.shape.dim[0].dim_value, info.type.tensor_type.shape.dim[1].dim_value = 2, 3
+    run_model(model, [], (numbers(2), numbers(2, 3)))
+
+
+LOOP = """({inputs}) => (float[n, 4] y) <{constants}> {{
+    y = Loop({count}, {condition}, x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {{
+        {body} }}> }}"""
+PLAIN = "w = Tanh(v) d = Identity(c)"
+DECLINED = {
+    "has a number of steps that is not constant": ("float[n, 4] x, int64 m", "", "m", "", PLAIN),
+    "begins on a condition that is not constant": ("float[n, 4] x, bool t", "int64 m = {3}", "m", "t", PLAIN),
+    "computes a condition from data that is not constant": (
+        "float[n, 4] x",
+        "int64 m = {3}, float z = {0}",
+        "m",
+        "",
+        "w = Tanh(v) s = ReduceMax<keepdims = 0>(w) d = Less(s, z)",
+    ),
+    "makes more than 8192 nodes of its steps": ("float[n, 4] x", "bool t = {1}", "", "t", PLAIN),
+    "is a branch on data inside of a loop": (
+        "float[n, 4] x",
+        "int64 m = {3}, float z = {0}",
+        "m",
+        "",
+        """s = ReduceMax<keepdims = 0>(v) l = Less(s, z) d = Identity(c)
+           w = If(l) <then_branch = t () => (float[n, 4] r) { r = Sin(v) },
+                      else_branch = e () => (float[n, 4] q) { q = Exp(v) }>""",
+    ),
+}
+
+
+@pytest.mark.parametrize("message", DECLINED)
+def test_loops_that_are_declined(message: str) -> None:
+    names = ("inputs", "constants", "count", "condition", "body")
+    text = LOOP.format(**dict(zip(names, DECLINED[message], strict=True))).replace("<>", "")
+    with pytest.raises(ModelError, match=rf"node '\w+' \((Loop|If)\) {message}"):
+        ar.from_onnx(onnx.parser.parse_model(HEAD + text))

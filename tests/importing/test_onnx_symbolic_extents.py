@@ -1,0 +1,274 @@
+"""Paddings, sizes, places and names that depend on symbolic extents, beside ONNX Runtime."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from kits.importing.onnx_texts import HEAD, machine_of, run, run_model
+from onnx import TensorProto, helper, numpy_helper
+from tvm import runtime
+
+import annotated_region as ar
+from annotated_region.errors import ModelError
+
+FLOAT = TensorProto.FLOAT
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(9).standard_normal(shape).astype("float32")
+
+
+IMAGES = ((1, 2, 1, 1), (2, 2, 4, 5), (1, 2, 7, 6))
+WINDOWS = {
+    "upper": 'Conv<auto_pad = "SAME_UPPER", strides = [2, 2]>(x, w)',
+    "lower": 'Conv<auto_pad = "SAME_LOWER", strides = [2, 3]>(x, w)',
+    "stride of one": 'Conv<auto_pad = "SAME_LOWER">(x, w)',
+    "narrow": 'Conv<auto_pad = "SAME_UPPER", strides = [3, 2]>(x, v)',
+    "largest": 'MaxPool<auto_pad = "SAME_UPPER", strides = [2, 2], kernel_shape = [3, 3]>(x)',
+    "largest from below": 'MaxPool<auto_pad = "SAME_LOWER", strides = [2, 2], kernel_shape = [2, 3]>(x)',
+    "averages": 'AveragePool<auto_pad = "SAME_UPPER", kernel_shape = [3, 3]>(x)',
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_over_images_of_any_size(name: str) -> None:
+    text = f"(float[n, 2, h, w] x) => (float[n, c, p, q] y) {{ y = {WINDOWS[name]} }}"
+    model = onnx.parser.parse_model(HEAD + text)
+    for weight, size in (("w", 3), ("v", 1)):
+        model.graph.initializer.append(numpy_helper.from_array(numbers(3, 2, size, size), weight))
+    run_model(model, ["dnnl"], *((-np.abs(numbers(*shape)) - 1,) for shape in IMAGES))
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ("AveragePool<strides = [2, 2], {}>(x)", "SAME padding of symbolic extents"),
+        ("Conv<dilations = [2, 2], {}>(x, k)", "has dilations with SAME padding"),
+    ],
+)
+def test_windows_over_images_of_any_size_that_are_declined(node: str, message: str) -> None:
+    attributes = 'auto_pad = "SAME_UPPER", kernel_shape = [3, 3]'
+    text = f"""(float[n, 2, h, w] x, float[3, 2, 3, 3] k) => (float[n, c, p, q] y)
+        {{ y = {node.format(attributes)} }}"""
+    with pytest.raises(ModelError, match=message):
+        ar.from_onnx(onnx.parser.parse_model(HEAD + text))
+
+
+def test_pools_of_any_batch_may_have_same_padding() -> None:
+    text = """(float[n, 2, 5, 6] x) => (float[n, 2, 3, 3] y)
+        { y = AveragePool<auto_pad = "SAME_UPPER", strides = [2, 2], kernel_shape = [3, 3]>(x) }"""
+    run(text, [], (numbers(2, 2, 5, 6),), (numbers(1, 2, 5, 6),))
+
+
+def test_transposed_convolutions_of_any_batch_may_have_an_output_shape() -> None:
+    text = """(float[n, 2, 4, 4] x) => (float[n, 3, 9, 9] y)
+        { y = ConvTranspose<output_shape = [9, 9], strides = [2, 2]>(x, w) }"""
+    model = onnx.parser.parse_model(HEAD + text)
+    model.graph.initializer.append(numpy_helper.from_array(numbers(2, 3, 3, 3), "w"))
+    run_model(model, [], (numbers(2, 2, 4, 4),))
+
+
+PADDED = """(float[n, h] x) => (float[n, k] y)
+    <int64 one = {{1}}, int64[1] at = {{0}}, int64[3] front = {{0, {before}, 0}}, int64 eight = {{8}},
+     float v = {{1.5}}> {{
+    s = Shape(x) e = Gather(s, one) m = Mod(e, eight) r = Sub(eight, m) b = Mod(r, eight) u = Unsqueeze(b, at)
+    p = Concat<axis = 0>(front, u) y = Pad<mode = "{mode}">(x, p{value})
+}}"""
+
+
+@pytest.mark.parametrize(("mode", "before"), [("constant", 0), ("constant", 2), ("edge", 1)])
+def test_paddings_to_a_multiple(mode: str, before: int) -> None:
+    text = PADDED.format(mode=mode, before=before, value=", v" if mode == "constant" else "")
+    run(text, ["dnnl"], *((numbers(2, extent),) for extent in (1, 5, 8)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (PADDED.format(mode="reflect", before=0, value=""), "as extents say, with the mode 'reflect'"),
+        (PADDED.format(mode="constant", before=0, value="").replace("Mod(r, eight)", "Sub(r, e)"), "may cut"),
+    ],
+)
+def test_paddings_that_are_declined(text: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        ar.from_onnx(onnx.parser.parse_model(HEAD + text))
+
+
+SIZES = {
+    "images": (
+        "float[n, 2, h, w] x, float[n, 2, p, q] z",
+        ((2, 2, 3, 2), (1, 2, 1, 4)),
+        ((2, 2, 6, 5), (1, 2, 1, 1)),
+    ),
+    "lines": ("float[n, 2, h] x, float[n, 2, p] z", ((2, 2, 3), (1, 2, 1)), ((2, 2, 7), (1, 2, 2))),
+}
+MODES = {
+    "linear": 'mode = "linear"',
+    "corners": 'mode = "linear", coordinate_transformation_mode = "align_corners"',
+    "nearest": 'nearest_mode = "floor", coordinate_transformation_mode = "asymmetric"',
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", SIZES)
+def test_images_of_the_size_of_another(name: str, mode: str) -> None:
+    inputs, given, others = SIZES[name]
+    text = f"""({inputs}) => (float[n, 2] y) {{ s = Shape(z) y = Resize<{MODES[mode]}>(x, , , s) }}"""
+    model = onnx.parser.parse_model(HEAD + text)
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    calls = [(numbers(*shape), numbers(*other)) for shape, other in zip(given, others, strict=True)]
+    run_model(model, ["onnxruntime" if mode == "corners" else "dnnl"], *calls)
+
+
+def test_lines_of_a_known_size_are_an_op_that_targets_claim() -> None:
+    text = """(float[n, 2, 5] x) => (float[n, 2, 10] y) <float[3] k = {1.0, 1.0, 2.0}>
+        { y = Resize<mode = "linear">(x, , k) }"""
+    assert "call_tir" not in ar.from_onnx(onnx.parser.parse_model(HEAD + text)).script()
+    run(text, [], (numbers(2, 2, 5),))
+
+
+PLACES = """(float[n, h] x, int64[1] from, int64[1] to) => (float[n, k] y)
+    <int64[1] axis = {{1}}, int64[1] step = {{{}}}> {{ y = Slice(x, from, to, axis, step) }}"""
+
+
+@pytest.mark.parametrize("step", [1, 2, -1, -3])
+def test_slices_between_computed_places(step: int) -> None:
+    """An end in front of the start made a tensor of a negative extent, and an error of the allocator."""
+    pairs = [(0, 3), (1, 9), (-2, 9), (4, 1), (-9, -1), (3, -9), (9, 0)]
+    run(PLACES.format(step), ["dnnl"], *((numbers(2, 6), np.array([a]), np.array([b])) for a, b in pairs))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int64", "bool"])
+@pytest.mark.parametrize("axis", [-1, 0])
+def test_one_hot_has_the_type_of_its_values(dtype: str, axis: int) -> None:
+    """It was float64 for float32, and int64 for int32."""
+    text = f"(int64[n] i) => (float[n, 4] y) <int64 d = {{4}}> {{ y = OneHot<axis = {axis}>(i, d, v) }}"
+    model = onnx.parser.parse_model(HEAD + text)
+    model.graph.initializer.append(numpy_helper.from_array(np.array([0, 3]).astype(dtype), "v"))
+    model.graph.output[0].type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    if dtype in ("bool", "int32"):
+        module = ar.from_onnx(model)
+        assert str(module["main"].ret_ty.dtype) == dtype
+        return
+    run_model(model, ["onnxruntime"], (np.array([0, 3, -1, -4, 5, -6]),))
+
+
+@pytest.mark.parametrize("corners", [0, 1])
+def test_grids_of_a_computed_size(corners: int) -> None:
+    text = f"""(float[n, 3, 5, 6] x, float[n, 2, 3] t) => (float[n, 5, 6, 2] y)
+        {{ s = Shape(x) y = AffineGrid<align_corners = {corners}>(t, s) }}"""
+    model = onnx.parser.parse_model('<ir_version: 9, opset_import: ["" : 20]> g ' + text)
+    run_model(model, ["dnnl"], (numbers(2, 3, 5, 6), numbers(2, 2, 3)))
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_sequences_of_different_lengths(direction: str) -> None:
+    count = 2 if direction == "bidirectional" else 1
+    weights = [numpy_helper.from_array(numbers(count, 12, size), name) for name, size in (("W", 2), ("R", 4))]
+    inputs = [("x", FLOAT, [5, "n", 2]), ("l", TensorProto.INT32, ["m"])]
+    node = helper.make_node("LSTM", ["x", "V", "Q", "", "l"], ["y"], hidden_size=3, direction=direction)
+    weights = [numpy_helper.from_array(numbers(count, 12, size), name) for name, size in (("V", 2), ("Q", 3))]
+    graph = helper.make_graph(
+        [node],
+        "layer",
+        [helper.make_tensor_value_info(*each) for each in inputs],
+        [helper.make_tensor_value_info("y", FLOAT, None)],
+        weights,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    lengths = np.array([5, 1, 3], "int32")
+    run_model(model, ["dnnl"], (numbers(5, 3, 2), lengths), (numbers(5, 1, 2), lengths[1:2]))
+
+
+TWO_NAMES = {
+    "bits": ("int32[n, 4] x, int32[m, 4] z", "y = BitwiseAnd(x, z)"),
+    "einsum": ("float[n, 3, h] x, float[m, 4, w] z", 'y = Einsum<equation = "bid, bjd -> bij">(x, z)'),
+    "gemm": ("float[h, n] x, float[4, w] z", "y = Gemm<transA = 1, transB = 1>(x, z)"),
+    "attention": ("float[n, 2, h, 4] x, float[m, 2, w, 4] z", "y = Attention(x, z, z)"),
+    "masked": ("float[n, 2, h, 4] x, float[m, 2, w, 4] z, float[k, 1, p, q] a", "y = Attention(x, z, z, a)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TWO_NAMES)
+def test_inputs_whose_extents_have_names_of_their_own(name: str) -> None:
+    """TensorFlow's and Paddle's exporters name the batch of each input for itself."""
+    given, nodes = TWO_NAMES[name]
+    model = onnx.parser.parse_model(
+        f'<ir_version: 11, opset_import: ["" : 23]> g ({given}) => (float[a] y) {{ {nodes} }}'
+    )
+    output = model.graph.output[0].type.tensor_type
+    output.ClearField("shape")
+    output.elem_type = model.graph.input[0].type.tensor_type.elem_type
+    machine = machine_of(model, ["onnxruntime"])
+    for size in (1, 3):
+        extents = dict.fromkeys("nmhwkpq", size)
+        shapes = [
+            [each.dim_value or extents[each.dim_param] for each in value.type.tensor_type.shape.dim]
+            for value in model.graph.input
+        ]
+        dtype = "int32" if name == "bits" else "float32"
+        call = [(4 * numbers(*shape)).astype(dtype) for shape in shapes]
+        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        names = [each.name for each in session.get_inputs()]
+        (expected,) = session.run(None, dict(zip(names, call, strict=True)))
+        found = machine["main"](*map(runtime.tensor, call)).numpy()
+        np.testing.assert_allclose(found, expected, rtol=5e-6, atol=5e-6)
+
+
+def test_positions_in_int32() -> None:
+    """TensorFlow casts the shape, and then counts; the length was one of its own."""
+    text = """(float[n, h] x) => (float[n, h] y)
+        <int32 zero = {0}, int32 one = {1}, int64[1] at = {1}, int64[1] end = {2}> {
+        s = Shape(x) i = Cast<to = 6>(s) l = Slice(i, at, end) e = Squeeze(l) r = Range(zero, e, one)
+        f = Cast<to = 1>(r) y = Add(x, f) }"""
+    run(text, ["dnnl"], (numbers(2, 3),), (numbers(1, 1),))
+
+
+def test_as_many_of_the_largest_as_an_extent_says() -> None:
+    text = """(float[n, 5] x) => (float[n, k] y) <int64 last = {1}, int64[1] at = {0}> {
+        s = Shape(x) i = Cast<to = 6>(s) e = Gather(i, last) u = Unsqueeze(e, at) k = Cast<to = 7>(u)
+        y, p = TopK(x, k) }"""
+    run(text, ["onnxruntime"], (numbers(2, 5),))
+
+
+def test_a_threshold_of_minus_infinity_is_none() -> None:
+    text = """(float[1, 6, 4] b, float[1, 2, 6] s) => (int64[k, 3] y)
+        <int64 m = {3}, float o = {0.5}> { y = NonMaxSuppression(b, s, m, o, t) }"""
+    model = onnx.parser.parse_model(HEAD + text)
+    model.graph.initializer.append(numpy_helper.from_array(np.float32(-np.inf), "t"))
+    corners = np.abs(numbers(1, 6, 4))
+    boxes = np.concatenate([corners[..., :2], corners[..., :2] + corners[..., 2:]], -1)
+    run_model(model, [], (boxes, -np.abs(numbers(1, 2, 6))))
+
+
+NAMES = ["batch-size", "2*n", "floor(n/2)", "n + 1", "a/b", "height:0", "n-1", "größe", "-1", "?"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_extents_may_have_any_name(name: str) -> None:
+    """TVM reads formulas of extents that no input has, and makes a module that is not well formed."""
+    info = helper.make_tensor_value_info("x", FLOAT, [name, 4])
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "named",
+        [info],
+        [helper.make_tensor_value_info("y", FLOAT, [None, 3])],
+        [numpy_helper.from_array(numbers(4, 3), "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    run_model(model, [], (numbers(2, 4),), (numbers(1, 4),))
+
+
+def test_formulas_of_other_extents_are_kept() -> None:
+    """Those that TVM reads from left to right as they are meant."""
+    infos = [
+        helper.make_tensor_value_info(name, FLOAT, [extent])
+        for name, extent in (("a", "past"), ("b", "new"), ("c", "past + new"), ("d", "past + 2*new"))
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["a"], ["y"])], "named", infos, [helper.make_empty_tensor_value_info("y")]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    shapes = [each.ty.shape.values[0] for each in ar.from_onnx(model)["main"].params]
+    assert [str(each) for each in shapes] == ["past", "new", "past + new", "past___2_new"]
