@@ -17,8 +17,8 @@ import tvm
 from tvm import relax
 
 from annotated_region.expr_map import ExprMap
-from annotated_region.functions.inlining import with_shapes_of
 from annotated_region.functions.rewriting import replace_operands
+from annotated_region.functions.shape_variables import with_shapes_of
 from annotated_region.op_info.raising import LoweredCalls, bindings_in_blocks
 from annotated_region.tvm_adapter.types import expect
 

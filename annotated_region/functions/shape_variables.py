@@ -1,0 +1,38 @@
+"""Binds the shape variables of a function to the shapes of its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import tvm
+from tvm import relax
+
+from annotated_region.tvm_adapter.types import expect
+
+__all__ = ["with_shapes_of"]
+
+
+def with_shapes_of(func: relax.Function, args: Sequence[relax.Expr]) -> relax.Function:
+    """The function with its shape variables bound to the shapes of the arguments."""
+    known: dict[relax.Var, relax.Expr] = {}
+    for param, arg in zip(func.params, args, strict=True):
+        for var, value in _matched(param.ty, arg.ty):
+            known.setdefault(var, value)
+    return func.bind_symbolic_vars(known) if known else func
+
+
+def _matched(ty: tvm.ir.Type, given: tvm.ir.Type) -> Iterator[tuple[relax.Var, relax.Expr]]:
+    """The shape variables that are extents of a type, with the extents of another type in their place."""
+    if isinstance(ty, tvm.ir.TupleType):
+        for part, given_part in zip(ty.fields, expect(tvm.ir.TupleType, given).fields, strict=True):
+            yield from _matched(part, given_part)
+        return
+    extents, given_extents = (_extents(each) for each in (ty, given))
+    for extent, value in zip(extents, given_extents, strict=False):
+        if isinstance(extent, relax.Var):
+            yield extent, value
+
+
+def _extents(ty: tvm.ir.Type) -> Sequence[relax.Expr]:
+    shape = ty.shape if isinstance(ty, relax.TensorType) else ty
+    return list(getattr(shape, "values", None) or ())
