@@ -60,11 +60,11 @@ class DeclineReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A reason, its detail, and the pattern whose match was refused, if any."""
+    """A reason, its detail, and the pattern whose match was refused; None for the refusal of a rule."""
 
     reason: DeclineReason
     detail: str = ""
-    pattern: str = ""
+    pattern: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class DissolveNote:
     nodes: tuple[relax.Var, ...]
     reason: DissolveReason
     limit: float = 0.0
-    answer: str = ""
+    answer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,7 @@ class Trials:
             if isinstance(note, DeclineNote) and note.refusal.reason not in _NEVER:
                 granted = Granted(note.target, graph.name, note.var.name)
                 # A pattern may decline for the reason of the rule; one change of the rule grants both.
-                reason = words_for_refusal(replace(note.refusal, pattern=""))
+                reason = words_for_refusal(replace(note.refusal, pattern=None))
                 decline = Decline(model, granted, ops.get(note.var.name, "a lowered call"), reason)
                 self._declines.append(decline)
                 known[note.target, note.var.name] = decline

@@ -81,7 +81,7 @@ def compared(name: str, found: np.ndarray, wanted: np.ndarray, tolerance: Tolera
     if found.shape != wanted.shape or found.dtype != wanted.dtype:
         what = f"{found.dtype}{list(found.shape)} instead of {dtype}{list(shape)}"
         return ResultCheck(name, dtype, shape, failure=f"it is {what}")
-    is_exact = not _is_float(wanted.dtype) and not (dtype in _STEPS and "int8" in tolerance.reason)
+    is_exact = not _is_float(wanted.dtype) and not (dtype in _STEPS and tolerance.in_int8)
     seen = _Distance(*_limits(wanted, tolerance, is_exact))
     for first, left, right in _blocks(found, wanted):
         seen.take(first, left, right)

@@ -60,6 +60,8 @@ class Tolerance:
         The derivation of the tolerance.
     steps
         The allowed error of an 8-bit result before rounding, in steps; None to skip that comparison.
+    in_int8
+        Whether the tolerance is derived from sums in int8, which may round to the next step.
     """
 
     rtol: float
@@ -67,6 +69,7 @@ class Tolerance:
     of_largest: float
     reason: str
     steps: float | None = None
+    in_int8: bool = False
 
     def allowed(self, largest: float) -> float:
         """The absolute tolerance, for a reference with the given largest magnitude."""
@@ -104,7 +107,8 @@ def tolerance_for(
         count, what = quantizations(func), "of them"
     share = unit * (1.0 + math.sqrt(count))
     reason = f"{arithmetic}: {why}, grown by the root of {count} {what}"
-    return Tolerance(share, 0.0, share, reason, _steps(func, types) if quantized else None)
+    steps = _steps(func, types) if quantized else None
+    return Tolerance(share, 0.0, share, reason, steps, in_int8=arithmetic == "int8")
 
 
 def _steps(func: relax.Function, types: Sequence[str]) -> float:

@@ -30,6 +30,7 @@ class CostModel(Protocol):
         """The time to move `size` bytes, also between two regions of one target."""
 
 
+@runtime_checkable
 class MeasuringCostModel(CostModel, Protocol):
     """A cost model that is told all its `compute` queries in advance, to measure them in one batch."""
 

@@ -54,6 +54,8 @@ class Box:
         The measured time of its regions; None without a profile.
     verdict
         The worst verdict on its regions; None without a check.
+    contested
+        Whether another target claims some of its ops, too.
     """
 
     title: str
@@ -63,11 +65,7 @@ class Box:
     ops: tuple[int, ...] = ()
     seconds: float | None = None
     verdict: Verdict | None = None
-
-    @property
-    def contested(self) -> bool:
-        """Whether another target claims some of its ops, too."""
-        return any(line.endswith(", too") for line in self.lines)
+    contested: bool = False
 
     @property
     def is_wrong(self) -> bool:
@@ -236,18 +234,23 @@ def _box(function: FunctionReport, positions: tuple[int, ...], region_of: Mappin
     if len(regions) > 1:
         title = f"{target}, {len(regions)} regions"
     reports = [region_of[each] for each in sorted(each for each in regions if each is not None)]
-    seconds, told = _timed(reports)
+    seconds, timed = _timed(reports)
     verdict, found = _checked(reports)
-    told = (*found, *told)
+    findings, claims = (*found, *timed), _other_claims(ops)
     if len(ops) == 1:
-        names = [_short(ops[0].op), _fitting(ops[0].called)]
-        return Box(title, (*names, *told, *_contested(ops)), target, region, positions, seconds, verdict)
+        lines = (_short(ops[0].op), _fitting(ops[0].called), *findings, *claims)
+    else:
+        title, lines = f"{title}: {len(ops)} ops", (*findings, *_kinds(ops), *claims)
+    return Box(title, lines, target, region, positions, seconds, verdict, contested=bool(claims))
+
+
+def _kinds(ops: Sequence[OpReport]) -> Iterator[str]:
+    """The most frequent ops with their counts, and the number of others."""
     kinds = Counter(_short(op.op) for op in ops)
-    shown = [f"{name} x{count}" if count > 1 else name for name, count in kinds.most_common(_KINDS_SHOWN)]
-    rest = len(kinds) - _KINDS_SHOWN
-    more = [f"and {rest} more kinds"] if rest > 0 else []
-    lines = (*told, *shown, *more, *_contested(ops))
-    return Box(f"{title}: {len(ops)} ops", lines, target, region, positions, seconds, verdict)
+    for name, count in kinds.most_common(_KINDS_SHOWN):
+        yield f"{name} x{count}" if count > 1 else name
+    if len(kinds) > _KINDS_SHOWN:
+        yield f"and {len(kinds) - _KINDS_SHOWN} more kinds"
 
 
 def _timed(regions: Iterable[RegionReport]) -> tuple[float | None, tuple[str, ...]]:
@@ -267,11 +270,13 @@ def _checked(regions: Iterable[RegionReport]) -> tuple[Verdict | None, tuple[str
     return (None, ()) if worst is None else (worst.verdict, (words_for_verdict(worst),))
 
 
-def _contested(ops: Sequence[OpReport]) -> Iterator[str]:
+def _other_claims(ops: Sequence[OpReport]) -> tuple[str, ...]:
     """How many of the ops each other target claims."""
     others = Counter(target for op in ops for target in op.claims if target != op.placed)
-    for target, count in others.items():
-        yield f"{count} claimed by {target}, too" if len(ops) > 1 else f"claimed by {target}, too"
+    return tuple(
+        f"{count} claimed by {target}, too" if len(ops) > 1 else f"claimed by {target}, too"
+        for target, count in others.items()
+    )
 
 
 def _fitting(name: str) -> str:

@@ -50,7 +50,7 @@ _REFUSALS = {
 def words_for_refusal(refusal: Refusal) -> str:
     """Why a target declines an op."""
     words = _REFUSALS[refusal.reason].format(detail=refusal.detail)
-    return f"{refusal.pattern}: {words}" if refusal.pattern else words
+    return f"{refusal.pattern}: {words}" if refusal.pattern is not None else words
 
 
 def words_for_dissolved(note: DissolveNote) -> str:

@@ -185,7 +185,9 @@ def _cost(problem: GroupingProblem, partition: Partition) -> tuple[int, int]:
 def _answer(problem: GroupingProblem, partition: Partition, bound: int) -> Grouping:
     """The grouping in the caller's vertices, with refused and surplus groups left over."""
     left_over: dict[int, str | None] = {
-        part[0]: problem.refusal(part) for part in partition if len(part) == 1 and problem.refusal(part)
+        part[0]: refusal
+        for part in partition
+        if len(part) == 1 and (refusal := problem.refusal(part)) is not None
     }
     kept = [part for part in partition if part[0] not in left_over]
     for colour, limits in problem.limits.items():

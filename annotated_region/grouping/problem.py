@@ -99,7 +99,7 @@ class GroupingProblem:
     limits: dict[int, ColourLimits]
     blocks: list[tuple[int, ...]]
     topological: list[int]
-    _answers: dict[tuple[int, ...], str] = field(default_factory=dict)
+    _answers: dict[tuple[int, ...], str | None] = field(default_factory=dict)
     _asked: int = 0
 
     @classmethod
@@ -171,24 +171,24 @@ class GroupingProblem:
             return True
         if not self._fits(limits, group) or (self.exhausted and self._key(group) not in self._answers):
             return False
-        return not self.refusal(group)
+        return self.refusal(group) is None
 
     @property
     def exhausted(self) -> bool:
         """Whether the query budget of the predicates, about 40 queries per vertex, is used up."""
         return self._asked > _ASKED_OF_EACH * len(self.dag) + _ASKED_ANYWAY
 
-    def refusal(self, group: Sequence[int]) -> str:
-        """The reason why the predicate rejects a group, or an empty string; cached by group."""
+    def refusal(self, group: Sequence[int]) -> str | None:
+        """The reason why the predicate rejects a group; None if it accepts the group. Cached by group."""
         accept = self.limits_of(group[0]).accept
         if accept is None:
-            return ""
+            return None
         vertices = self._key(group)
         if vertices not in self._answers:
             self._asked += len(vertices) + _ASKED_ONCE
             answer = accept(list(vertices))
-            said = answer if isinstance(answer, str) else ""
-            self._answers[vertices] = "" if answer is True else said or "refused"
+            reason = answer if isinstance(answer, str) and answer else "refused"
+            self._answers[vertices] = None if answer is True else reason
         return self._answers[vertices]
 
     def _key(self, group: Sequence[int]) -> tuple[int, ...]:

@@ -138,7 +138,7 @@ class Held:
             if node not in lost and not (node in unit_of and unit_of[node].is_composite)
         ]
         covered = {node for unit in composites for node in unit.nodes}
-        marks = [ClaimedUnit((node,), "") for node in alone if node in covered]
+        marks = [ClaimedUnit.of_node(node) for node in alone if node in covered]
         nodes = tuple(sorted({*alone, *covered}))
         return (
             NodeRegion(member.target, nodes, tuple(sorted([*composites, *marks])), member.label)
@@ -173,11 +173,11 @@ def _units(
     offered: Sequence[NodeRegion],
 ) -> Iterator[tuple[ClaimedUnit, str, int]]:
     """The units of the lock that are offered today, in program order."""
-    matches: dict[tuple[str, str, tuple[NodeId, ...]], ClaimedUnit] = {}
+    matches: dict[tuple[str, str | None, tuple[NodeId, ...]], ClaimedUnit] = {}
     for member in offered:
         for unit in units_of(member):
             ops = tuple(node for node in unit.nodes if graph.nodes[node].kind is NodeKind.OPERATION)
-            matches.setdefault((member.target, unit.name, ops), unit)
+            matches.setdefault((member.target, unit.composite, ops), unit)
     groups: dict[tuple[str, int, str, NodeId | None], list[NodeId]] = {}
     for node, (target, region) in sorted(place_of.items()):
         if region is not None:
@@ -186,6 +186,6 @@ def _units(
             group = (target, region, composite, None if composite else node)
             groups.setdefault(group, []).append(node)
     for (target, region, composite, _node), nodes in groups.items():
-        found = matches.get((target, composite.rpartition("#")[0], tuple(nodes)))
+        found = matches.get((target, composite.rpartition("#")[0] or None, tuple(nodes)))
         if found is not None:
             yield found, target, region

@@ -96,8 +96,7 @@ def within_backend_limits(
     """
     kept = KeptRegions()
     for member in members:
-        refusal = asked.refusal(member)
-        if refusal:
+        if asked.refusal(member) is not None:
             _cut_down(graph, asked, member, kept)
         else:
             kept.regions.append(member)
@@ -121,7 +120,7 @@ def _cut_down(graph: DataflowGraph, asked: RegionLimits, member: NodeRegion, kep
         whole = NodeRegion(member.target, part, tuple(sorted(composites)))
         yield from in_accepted_form(graph, [whole])
 
-    found = cut(blocks, lambda units: not any(map(asked.refusal, pieces(units))))
+    found = cut(blocks, lambda units: all(asked.refusal(piece) is None for piece in pieces(units)))
     kept.regions += [piece for part in found.parts for piece in pieces(part)]
     for unit in found.refused:
         refused = unit_of[unit]
@@ -174,7 +173,12 @@ def _drop_smallest(graph: DataflowGraph, kept: KeptRegions, pinned: Collection[N
 
 
 def _note(
-    graph: DataflowGraph, member: NodeRegion, reason: DissolveReason, *, limit: float = 0.0, answer: str = ""
+    graph: DataflowGraph,
+    member: NodeRegion,
+    reason: DissolveReason,
+    *,
+    limit: float = 0.0,
+    answer: str | None = None,
 ) -> DissolveNote:
     nodes = tuple(graph.nodes[node].var for node in member.nodes)
     return DissolveNote(member.target, nodes, reason, limit, answer)

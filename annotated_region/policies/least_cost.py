@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from annotated_region.checked import checked_class
-from annotated_region.costs.model import ConfirmingCostModel, CostModel
+from annotated_region.costs.model import ConfirmingCostModel, CostModel, MeasuringCostModel
 from annotated_region.errors import UsageError
 from annotated_region.ids import NodeId, ScopeId
 from annotated_region.placement import DEFAULT_BUDGET, Solution, TargetLimits, Uses, solve
@@ -76,7 +76,7 @@ class LeastCost:
         for target in self.budget_bytes or {}:
             backend_of(target)
         scopes = _Scopes.of(regions, pinned, self)
-        if hasattr(self.model, "prepare"):
+        if isinstance(self.model, MeasuringCostModel):
             self.model.prepare([question for offers in scopes.offers for question in offers.questions()])
         found = scopes.resolution()
         if not isinstance(self.model, ConfirmingCostModel):
@@ -186,7 +186,7 @@ class _Scopes:
         """Whether a resolution satisfies all limits."""
         left = dict(self.limits)
         for member in resolution.regions:
-            if self.facts.asked.refusal(member):
+            if self.facts.asked.refusal(member) is not None:
                 return False
             left[member.target] = left[member.target].less(regions=1, memory=self.facts.asked.memory(member))
         return all(limits.is_kept for limits in left.values())

@@ -88,16 +88,16 @@ class Offers:
 
     def _host_units(self) -> Iterator[tuple[str, ClaimedUnit, CostUnit]]:
         for node in self.nodes:
-            yield HOST, ClaimedUnit((node,), ""), CostUnit.of(self.graph, (node,))
+            yield HOST, ClaimedUnit.of_node(node), CostUnit.of(self.graph, (node,))
 
     def _target_units(self) -> Iterator[tuple[str, ClaimedUnit, CostUnit]]:
         seen = set()
         for member in self.members:
             for unit in units_of(member):
                 ops = self.ops(unit)
-                if ops and (member.target, ops, unit.name) not in seen:
-                    seen.add((member.target, ops, unit.name))
-                    yield member.target, unit, CostUnit.of(self.graph, ops, unit.name or None)
+                if ops and (member.target, ops, unit.composite) not in seen:
+                    seen.add((member.target, ops, unit.composite))
+                    yield member.target, unit, CostUnit.of(self.graph, ops, unit.composite)
 
     def ops(self, unit: ClaimedUnit) -> tuple[NodeId, ...]:
         """The nodes of a unit in the placement problem: those that compute."""
@@ -214,7 +214,7 @@ class _Predicate:
         if key not in self._known:
             region = self._offers.region(self._offers.targets[place], key)
             pieces = in_accepted_form(self._offers.graph, [region])
-            self._known[key] = not any(map(self._asked.declined, pieces))
+            self._known[key] = all(self._asked.declined(piece) is None for piece in pieces)
         return self._known[key]
 
 

@@ -80,7 +80,7 @@ def _unit_seconds(graph: DataflowGraph, member: NodeRegion, model: CostModel) ->
     for unit in (*chosen, *alone):
         ops = tuple(node for node in unit.nodes if graph.nodes[node].kind is NodeKind.OPERATION)
         if ops:
-            seconds.append(model.compute(member.target, CostUnit.of(graph, ops, unit.name or None)))
+            seconds.append(model.compute(member.target, CostUnit.of(graph, ops, unit.composite)))
     return seconds
 
 

@@ -59,8 +59,8 @@ class RegionLimits:
         self._regions = regions
         self._graph = regions.dataflow
 
-    def refusal(self, member: NodeRegion) -> str:
-        """Why the target of a region rejects it; empty if it accepts it.
+    def refusal(self, member: NodeRegion) -> str | None:
+        """Why the target of a region rejects it; None if it accepts it.
 
         Raises
         ------
@@ -98,18 +98,18 @@ class RegionLimits:
             own = unit_of[node].nodes if node in unit_of else (node,)
             yield from (value for value in self._made.get(node, ()) if not value.readers.issubset(own))
 
-    def _too_large(self, backend: Backend, member: NodeRegion) -> str:
+    def _too_large(self, backend: Backend, member: NodeRegion) -> str | None:
         limits = (backend.max_ops, backend.max_constant_bytes, backend.max_workspace_bytes)
         if limits == (None, None, None):
-            return ""
+            return None
         words = ("ops", "bytes of constants", "bytes of intermediate tensors")
         for amount, limit, what in zip(self.size(member), limits, words, strict=True):
             if limit is not None and amount > limit:
                 return f"{amount} {what}, and a region of {backend.name!r} may have {limit}"
-        return ""
+        return None
 
-    def declined(self, member: NodeRegion) -> str:
-        """Why the predicate of a backend rejects a region; empty if it accepts it.
+    def declined(self, member: NodeRegion) -> str | None:
+        """Why the predicate of a backend rejects a region; None if it accepts it.
 
         Raises
         ------
@@ -118,7 +118,7 @@ class RegionLimits:
         """
         backend = backend_of(member.target)
         if backend.accepts_region is None:
-            return ""
+            return None
         try:
             answer = backend.accepts_region(self._regions.region_value(member))
         except Exception as error:
@@ -127,7 +127,7 @@ class RegionLimits:
                 f"{type(error).__name__}: {error}"
             ) from error
         if answer is True:
-            return ""
+            return None
         return answer if isinstance(answer, str) and answer else "refused"
 
     @cached_property

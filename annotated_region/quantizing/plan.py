@@ -103,8 +103,8 @@ class QuantizationPlan:
         return list(members.values())
 
 
-def products_of(source: ReadFunction, kept: ExprMap[str]) -> ExprMap[str]:
-    """By the variable of each product, the reason why it stays in float; empty if it becomes int8.
+def products_of(source: ReadFunction, kept: ExprMap[str]) -> ExprMap[str | None]:
+    """By the variable of each product, the reason why it stays in float; None if it becomes int8.
 
     Parameters
     ----------
@@ -120,14 +120,14 @@ def products_of(source: ReadFunction, kept: ExprMap[str]) -> ExprMap[str]:
     )
 
 
-def planned(source: ReadFunction, reasons: ExprMap[str]) -> QuantizationPlan:
+def planned(source: ReadFunction, reasons: ExprMap[str | None]) -> QuantizationPlan:
     """The plan in which the products without a reason from `products_of` are int8.
 
     Notes
     -----
     O(ops) per iteration; the number of iterations is at most the length of a chain of carriers and sums.
     """
-    steps = tuple(step for step in source.steps if step.var in reasons and not reasons[step.var])
+    steps = tuple(step for step in source.steps if step.var in reasons and reasons[step.var] is None)
     plan = QuantizationPlan(source, steps)
     for step in steps:
         for position in rounded_positions(step.view):

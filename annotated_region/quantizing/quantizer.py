@@ -169,7 +169,7 @@ class Quantizer:
         evaluated = self._evaluated()
         run = self._build(self._func)
         wanted = [run(arguments) for arguments in evaluated]
-        open_products = [step for step in self._products() if not self._reasons[step.var]]
+        open_products = [step for step in self._products() if self._reasons[step.var] is None]
         # The sort is stable, so ties are in program order.
         ranked = sorted(open_products, key=lambda step: -self._errors[step.var])
         given = ExprMap((variable, self._reasons[variable]) for variable in self._reasons)
@@ -202,7 +202,7 @@ class Quantizer:
             step.view.name,
             origin_of(step.var, step.view.call),
             work_of(step.view).flops / 2,
-            self._reasons[step.var],
+            self._reasons[step.var] or "",
             self._errors.get(step.var),
         )
 

@@ -70,8 +70,8 @@ def operands_of(view: OpView) -> list[relax.Expr]:
     return [each for fields in parts for each in fields]
 
 
-def why_float(view: OpView) -> str:
-    """Why a product cannot be int8; empty if it can."""
+def why_float(view: OpView) -> str | None:
+    """Why a product cannot be int8; None if it can."""
     if not all(is_float(arg) for arg in view.args[:2]) or str(view.out_tensor.dtype) != "float32":
         return "its numbers are not of float32"
     if not isinstance(view.args[0], relax.Var):
@@ -82,12 +82,12 @@ def why_float(view: OpView) -> str:
     if not np.isfinite(weight).all():
         return "its weight has elements that are not finite"
     is_stack = view.name == "relax.matmul" and weight.ndim != 2
-    return f"its weight has {weight.ndim} axes" if is_stack else ""
+    return f"its weight has {weight.ndim} axes" if is_stack else None
 
 
-def _why_ranks(view: OpView) -> str:
+def _why_ranks(view: OpView) -> str | None:
     ranks = [view.arg_tensor(number).ndim for number in (0, 1)]
-    return "" if min(ranks) >= 2 else "an operand has a single axis"
+    return None if min(ranks) >= 2 else "an operand has a single axis"
 
 
 def rounded_positions(view: OpView) -> tuple[int, ...]:

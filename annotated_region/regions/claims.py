@@ -19,7 +19,7 @@ def units_of(member: NodeRegion) -> Iterator[ClaimedUnit]:
     A node inside a composite is also a unit if its target claims it alone as well.
     """
     yield from sorted(member.composites, key=lambda unit: (-len(unit.nodes), unit.nodes, unit.name))
-    yield from (ClaimedUnit((node,), "") for node in member.alone)
+    yield from (ClaimedUnit.of_node(node) for node in member.alone)
 
 
 def without(
@@ -37,7 +37,7 @@ def without(
     ]
     alone = [node for node in member.alone if node not in nodes]
     covered = {node for unit in kept for node in unit.nodes}
-    marks = [ClaimedUnit((node,), "") for node in alone if node in covered]
+    marks = [ClaimedUnit.of_node(node) for node in alone if node in covered]
     left = tuple(sorted({*alone, *covered}))
     return NodeRegion(member.target, left, tuple(sorted([*kept, *marks])), member.label) if left else None
 

@@ -8,7 +8,7 @@ a name marks a node that its target also claims alone, beside the composites tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tvm import relax
@@ -25,7 +25,7 @@ Nodes = tuple[NodeId, ...]
 Claim: TypeAlias = relax.Var | Sequence[relax.Var] | Composite
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class ClaimedUnit:
     """A unit that a target runs as a whole: a composite, or a node that it claims alone.
 
@@ -33,17 +33,36 @@ class ClaimedUnit:
     ----------
     nodes
         The numbers of the nodes, in program order.
-    name
-        The name of the composite's pattern; empty for a single node.
+    composite
+        The name of the composite's pattern; None for a node that is claimed alone.
     """
 
     nodes: Nodes
-    name: str
+    composite: str | None
+
+    @classmethod
+    def of_node(cls, node: NodeId) -> ClaimedUnit:
+        """A node that is claimed alone."""
+        return cls((node,), None)
 
     @property
     def is_composite(self) -> bool:
         """Whether the unit is a composite; a composite may consist of a single node, too."""
-        return self.name != ""
+        return self.composite is not None
+
+    @property
+    def name(self) -> str:
+        """The name of the pattern of a composite."""
+        assert self.composite is not None, f"{self} is claimed alone and has no name"
+        return self.composite
+
+    def __lt__(self, other: ClaimedUnit) -> bool:
+        """The canonical order: by nodes, a node alone before its composites, these by name."""
+        return self._order < other._order
+
+    @property
+    def _order(self) -> tuple[Nodes, tuple[str, ...]]:
+        return self.nodes, () if self.composite is None else (self.composite,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +114,7 @@ class NodeRegion:
         def moved(nodes: Nodes) -> Nodes:
             return tuple(number for node in nodes if (number := numbers[node]) is not None)
 
-        units = tuple(ClaimedUnit(moved(unit.nodes), unit.name) for unit in self.units)
+        units = tuple(replace(unit, nodes=moved(unit.nodes)) for unit in self.units)
         return NodeRegion(self.target, moved(self.nodes), units, self.label)
 
     def expanded(self, places: Sequence[Sequence[NodeId]]) -> NodeRegion:
@@ -104,14 +123,14 @@ class NodeRegion:
         def moved(nodes: Nodes) -> Nodes:
             return tuple(sorted(number for node in nodes for number in places[node]))
 
-        units = tuple(sorted(ClaimedUnit(moved(unit.nodes), unit.name) for unit in self.units))
+        units = tuple(sorted(replace(unit, nodes=moved(unit.nodes)) for unit in self.units))
         return NodeRegion(self.target, moved(self.nodes), units, self.label)
 
     def joined(self, other: NodeRegion) -> NodeRegion:
         """The union of both regions; a node claimed alone in one of them is claimed alone in the union."""
         composites = {*self.composites, *other.composites}
         covered = {node for unit in composites for node in unit.nodes}
-        marks = {ClaimedUnit((node,), "") for node in (*self.alone, *other.alone) if node in covered}
+        marks = {ClaimedUnit.of_node(node) for node in (*self.alone, *other.alone) if node in covered}
         return NodeRegion(
             self.target,
             tuple(sorted({*self.nodes, *other.nodes})),

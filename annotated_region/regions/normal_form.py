@@ -3,7 +3,7 @@
 1. A composite belongs to every plain region of its target that contains all its nodes. If there is none, the
    composite is a region by itself (a bare composite).
 2. A node that a target claims alone keeps that claim when composites cover it: every plain region of the
-   target in which a composite covers the node has a mark for it (a unit without a name).
+   target in which a composite covers the node has a mark for it (a unit of the node alone).
 3. Regions of one target with equal nodes and units are merged; the first label is kept.
 
 The form is independent of the order and origin of the regions, and is preserved by writing and reading, so a
@@ -70,7 +70,7 @@ def _with_marks(
 ) -> tuple[ClaimedUnit, ...]:
     covered = {node for unit in composites for node in unit.nodes}
     return tuple(
-        sorted([*composites, *(ClaimedUnit((node,), "") for node in covered if (target, node) in alone)])
+        sorted([*composites, *(ClaimedUnit.of_node(node) for node in covered if (target, node) in alone)])
     )
 
 
@@ -84,7 +84,7 @@ def regions_from_reading(found: Iterable[tuple[Key, Nodes]]) -> dict[RegionId, N
     for key, nodes in found:
         name, mark, count = key.label.rpartition("#")
         if mark and count.isdecimal():
-            units.append((key.target, ClaimedUnit(nodes, name)))
+            units.append((key.target, ClaimedUnit(nodes, name or None)))
         else:
             plain.append(NodeRegion(key.target, nodes, (), key.label))
     regions = dict(numbered(RegionId, _filled(plain, units)))

@@ -193,7 +193,9 @@ def _joined(parts: Sequence[NodeRegion]) -> NodeRegion:
     composites = {unit for part in parts for unit in part.units}
     covered = {node for unit in composites for node in unit.nodes}
     alone = {
-        ClaimedUnit(part.nodes, "") for part in parts if not part.units and not covered.isdisjoint(part.nodes)
+        ClaimedUnit(part.nodes, None)
+        for part in parts
+        if not part.units and not covered.isdisjoint(part.nodes)
     }
     nodes = tuple(sorted({node for part in parts for node in part.nodes}))
     return NodeRegion(parts[0].target, nodes, tuple(sorted(composites | alone)), parts[0].label)

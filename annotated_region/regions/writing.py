@@ -129,7 +129,7 @@ class _Labels:
         return self._next(target, "r")
 
     def of_unit(self, target: str, unit: ClaimedUnit) -> str:
-        return self._next(target, f"{unit.name}#")
+        return self._next(target, "#" if unit.composite is None else f"{unit.composite}#")
 
     def _next(self, target: str, prefix: str) -> str:
         while True:

@@ -37,8 +37,8 @@ def read_placement(document: JsonValue) -> tuple[tuple[FunctionReport, ...], dic
 
     Raises
     ------
-    A field is missing, has the wrong type, or contradicts another one.
-        A field is missing, is of another kind than it should be, or contradicts another one.
+    DocumentError
+        A field is missing, has the wrong type, or contradicts another one.
     """
     functions = tuple(read_function(function) for function in document.field("functions").items())
     return functions, {target: version.text() for target, version in document.field("targets").named()}

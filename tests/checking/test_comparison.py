@@ -69,7 +69,7 @@ def test_whole_numbers_have_no_tolerance():
     assert not verdict([3], [2], wide, "int32").ok
     assert not verdict([True], [False], wide, "bool").ok
     assert not verdict([3], [2], wide, "int8").ok
-    assert verdict([3], [2], Tolerance(0.0, 0.0, 1 / 127, "int8: one step"), "int8").ok
+    assert verdict([3], [2], Tolerance(0.0, 0.0, 1 / 127, "one step", in_int8=True), "int8").ok
 
 
 def test_the_place_is_found_behind_the_first_block(monkeypatch):

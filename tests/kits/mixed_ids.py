@@ -32,7 +32,7 @@ def mix_up(
     family_of(regions, node)  # type: ignore[arg-type]
     regions[node]  # type: ignore[index]
     without(regions[region], [region])  # type: ignore[list-item]
-    ClaimedUnit(tuple(vertices), "")  # type: ignore[arg-type]
+    ClaimedUnit(tuple(vertices), None)  # type: ignore[arg-type]
     colours: Sequence[Colour] = members  # type: ignore[assignment]
     regroup(graph, list(regions.values()), colours, {})
     PlacementUnit(unit, (0,), 1.0)  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ def composite(name: str, *nodes: int, target: str = "t") -> NodeRegion:
 
 
 def mark(node: int) -> ClaimedUnit:
-    return ClaimedUnit(ids(node), "")
+    return ClaimedUnit(ids(node), None)
 
 
 def form(*members: NodeRegion) -> list[NodeRegion]:
