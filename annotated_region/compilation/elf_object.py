@@ -29,7 +29,6 @@ __all__ = ["PAGE", "object_header", "write_object"]
 PAGE = 4096
 """The size of a page; the data is page-aligned in the file and in memory."""
 
-_IDENTITY = 16  # the length of e_ident: magic number, class and byte order
 _CLASS_64 = 2
 _RELOCATABLE = 1
 _PROGBITS, _SYMBOLS, _NAMES = 1, 2, 3

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-__all__ = ["Extent", "Tree", "commuted", "iters_in", "linear", "loads_in", "renamed", "subtrees"]
+__all__ = ["Extent", "Tree", "commuted", "linear", "loads_in", "renamed", "subtrees"]
 
 # Nested tuples of strings and numbers; a recursive alias would not be more precise for a type checker.
 Tree: TypeAlias = tuple[Any, ...]
@@ -51,11 +51,6 @@ def subtrees(tree: Tree) -> Iterator[Tree]:
 def loads_in(tree: Tree) -> list[Tree]:
     """The loads in a tree, in order, each once."""
     return list(dict.fromkeys(part for part in subtrees(tree) if part[0] == "load"))
-
-
-def iters_in(tree: Tree) -> list[int]:
-    """The iteration variables in a tree, in order of first occurrence."""
-    return list(dict.fromkeys(part[1] for part in subtrees(tree) if part[0] == "iter"))
 
 
 def renamed(tree: Tree, buffers: Mapping[int, object]) -> Tree:
