@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
-from types import ModuleType
 from typing import Any
+
+from kits.example_files import example_module
 
 from generation.shapes import CAPACITY, GROUP, SHAPES, Engine
 
@@ -43,19 +41,8 @@ def load_int8(size: str, bits: int) -> Engine:
 
 
 def _load(size: str, bits: int, activations: str) -> Engine:
-    example = _example()
+    example = example_module("generate.py")
     config = example.SIZES[size]
     assert asdict(SHAPES[size]).items() <= asdict(config).items()
     library = example.build(config, example.random_weights(), bits, GROUP, activations)
     return _Ours(example.Llama(library, config, CAPACITY))
-
-
-def _example() -> ModuleType:
-    path = Path(__file__).parents[2] / "examples" / "generate.py"
-    spec = importlib.util.spec_from_file_location("generate_example", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where its dataclass looks for its types
-    spec.loader.exec_module(module)
-    return module

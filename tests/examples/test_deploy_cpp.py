@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import subprocess
 import sys
@@ -13,21 +12,17 @@ from types import ModuleType
 import numpy as np
 import onnxruntime
 import pytest
+from kits.example_files import EXAMPLES, example_module
 from kits.family_models import family_model, inputs_of
 from kits.onnx_nodes import CONTRIBUTED, Node, by_onnx_runtime, model_of_nodes
 
 from annotated_region.backends.dnnl import installation
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "deploy_cpp"
+EXAMPLE = EXAMPLES / "deploy_cpp"
 
 
 def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"deploy_{name}", EXAMPLE / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return example_module(f"deploy_cpp/{name}.py")
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import resource
@@ -18,12 +17,12 @@ import numpy as np
 import pytest
 from kits.backends.dnnl.dnnl_harness import needs_onednn
 from kits.backends.dnnl.packed_samples import has_whole_numbers
+from kits.example_files import EXAMPLES, example_module
 from tvm.support import cc
 
 import annotated_region as ar
 from annotated_region.passes.weight_rounding.rounding import rounded
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "generate.py"
 CAPACITY = 16
 STEPS = 64
 SETTINGS = {"floats": (None, 32), "8 bits": (8, 32), "4 bits": (4, 32), "4 and 16 bits": (4, 32, "int16")}
@@ -31,13 +30,7 @@ SETTINGS = {"floats": (None, 32), "8 bits": (8, 32), "4 bits": (4, 32), "4 and 1
 
 @cache
 def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generate_example", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where its dataclass looks for its types
-    spec.loader.exec_module(module)
-    return module
+    return example_module("generate.py")
 
 
 def config():
@@ -186,7 +179,7 @@ def callers_of_the_allocator(folder, bits):
     here, counting = Path(__file__).parent, folder / "allocations.so"
     compiler = [cc.get_cc(), "-O1", "-fPIC", "-shared"]
     subprocess.run([*compiler, str(here / "allocations.cc"), "-o", str(counting), "-ldl"], check=True)
-    path = [str(EXAMPLE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    path = [str(EXAMPLES), *filter(None, [os.environ.get("PYTHONPATH")])]
     command = [sys.executable, "-W", "ignore", str(here / "counted_steps.py"), str(counting)]
     finished = subprocess.run(
         [*command, json.dumps(asdict(config())), str(bits), "20"],
