@@ -86,9 +86,7 @@ def kind_of_document(text: str) -> str:
 
 def _parsed(text: str, what: str) -> JsonValue:
     if len(text) > LONGEST_DOCUMENT:
-        raise DocumentError(
-            f"{what} has {len(text)} characters, more than the {LONGEST_DOCUMENT} that are read"
-        )
+        raise DocumentError(f"{what} has {len(text)} characters; the limit is {LONGEST_DOCUMENT}")
     try:
         return JsonValue(json.loads(text), what)
     except RecursionError:

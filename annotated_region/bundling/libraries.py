@@ -110,7 +110,7 @@ def _of_compiler() -> list[SharedLibrary]:
 def _found(compiler: str, name: str) -> Path:
     path = Path(_answer(compiler, f"-print-file-name={name}"))
     if not path.is_absolute():  # the compiler echoes the name of a file that it does not find
-        raise BundleError(f"{compiler} does not know where {name} is, which the model needs")
+        raise BundleError(f"{compiler} cannot find {name}, which the model needs")
     return path.resolve()
 
 

@@ -71,7 +71,7 @@ def pasts_of(name: str, func: relax.Function, results: Mapping[str, int]) -> lis
                 f"there is no {parameter!r} to which result {result} could be appended"
             )
     if len(set(results.values())) < len(results):
-        raise UsageError(f"function {name!r}: a result is appended to two pasts; each goes behind one")
+        raise UsageError(f"function {name!r}: a result is appended to two pasts; append each result to one")
     pasts = [Past(parameters[parameter], result) for parameter, result in results.items()]
     for past in pasts:
         _require_rows(name, past, types[past.result])
@@ -121,7 +121,7 @@ def append_in_place(mod: tvm.IRModule) -> tvm.IRModule:
     Raises
     ------
     BuildError
-        A result to be appended is no result of a region.
+        A result to be appended is not the output of a region.
     """
     asked = [
         (name, func)
@@ -218,9 +218,9 @@ class _Appending:
         call = self.values.get(made[0]) if isinstance(made[0], relax.Var) else None
         if call is None or not _is_generated(call):
             raise BuildError(
-                f"function {self.name!r}: result {past.result} is no result of a region, so that nothing "
-                f"writes it behind {past.parameter.name!r}; let a target claim the op that makes it, or "
-                "append what the function returns with KeyValueCache.append"
+                f"function {self.name!r}: result {past.result} is not the output of a region, so no "
+                f"region appends it to {past.parameter.name!r}; let a target claim the op that "
+                "computes it, or append what the function returns with KeyValueCache.append"
             )
         if made in self.rooms:
             raise BuildError(

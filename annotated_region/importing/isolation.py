@@ -96,7 +96,9 @@ def _answered(job: Job, file: int, weights: int, limits: Limits) -> bytearray:
             raise
         except ConnectionError as error:
             server.stop()
-            raise ModelError(f"{job.name} cannot be imported: the process for that has ended") from error
+            raise ModelError(
+                f"{job.name} cannot be imported: the process that imports it has ended"
+            ) from error
         except BaseException:
             # On any exception, including KeyboardInterrupt, the child must not outlive this call.
             server.stop()
@@ -160,7 +162,9 @@ class _Server:
         readable, *_ = select.select([self.connection], [], [], _START_SECONDS)
         if not readable or self.connection.recv(len(READY)) != READY:
             self.stop()
-            raise ModelError("the process that imports models did not start; isolated=False does without it")
+            raise ModelError(
+                "the process that imports models did not start; pass isolated=False to import without one"
+            )
         return self
 
     def stop(self) -> None:

@@ -65,6 +65,8 @@ def module_of(answered: bytearray, weights: int, name: str) -> tvm.IRModule:
     try:
         mod = unpacked(content, weights)
     except OSError as error:
-        raise ModelError(f"{name} cannot be imported: its weights are lost, {error.strerror}") from error
+        raise ModelError(
+            f"{name} cannot be imported: its weights cannot be read: {error.strerror}"
+        ) from error
     require_harmless(mod, name)
     return mod

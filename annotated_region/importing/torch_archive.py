@@ -113,12 +113,12 @@ def _members(content: bytes) -> dict[str, bytes]:
         if len(listed) > _MOST_MEMBERS:
             raise _Refused(f"it has {len(listed)} members")
         if len({info.filename.partition("/")[0] for info in listed}) != 1:
-            raise _Refused("it is not one folder")
+            raise _Refused("its members are not in a single folder")
         members: dict[str, bytes] = {}
         for info in listed:
             path = info.filename.partition("/")[2]
             if info.compress_type != zipfile.ZIP_STORED or path in members:
-                raise _Refused(f"{path!r} is compressed, or there twice")
+                raise _Refused(f"{path!r} is compressed or occurs twice")
             if not _LEFT_OUT.fullmatch(path):
                 members[path] = archive.read(info)
     return members
@@ -130,12 +130,12 @@ def _written(members: Mapping[str, bytes]) -> bytes:
     """
     graphs = [found for found in map(_GRAPH.fullmatch, members) if found]
     if len(graphs) != 1:
-        raise _Refused(f"it has {len(graphs)} graphs, where one is known")
+        raise _Refused(f"it has {len(graphs)} graphs; only archives of one program are supported")
     path, model = graphs[0][0], graphs[0][1]
     configs = [f"data/{kind}/{model}_{kind}_config.json" for kind in ("weights", "constants")]
     for member in members:
         if member not in {*_HEADERS, *configs, path} and not _RAW.fullmatch(member):
-            raise _Refused(f"{member!r} is neither a graph nor raw numbers")
+            raise _Refused(f"{member!r} is neither a graph nor a raw tensor")
     for config in configs:
         _require_raw(json.loads(members[config]), config.rpartition("/")[0], members)
     program = json.loads(members[path])

@@ -79,7 +79,7 @@ def require_harmless(mod: tvm.IRModule, name: str) -> None:
         else:
             objection = f"it is a {type(func).__name__}, which executes code outside of the file"
         if objection:
-            raise ModelError(f"{name} is not taken: in function {function!r}, {objection}")
+            raise ModelError(f"{name} is rejected: in function {function!r}, {objection}")
 
 
 def _in_relax(func: relax.Function) -> str | None:

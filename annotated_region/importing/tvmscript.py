@@ -89,7 +89,7 @@ def _printable(text: str, file_name: str) -> str:
             if not character.isprintable() and character != "\t":
                 raise ModelError(
                     f"{file_name} is not read: line {number} holds the character U+{ord(character):04X}, "
-                    "which prints as nothing; remove it, or write it as an escape inside of a string"
+                    "which is invisible when printed; remove it, or write it as an escape in a string"
                 )
     return text
 

@@ -40,8 +40,8 @@ def require_known_types(mod: tvm.IRModule, name: str) -> None:
             found = str(variable.ty.dtype) if isinstance(variable.ty, relax.TensorType) else ""
             if _NARROW.fullmatch(found):
                 raise ModelError(
-                    f"{name} cannot be imported: {described(variable)} is of type {found}, with which TVM "
-                    "does not compute; let the model have float16 or int8 there"
+                    f"{name} cannot be imported: {described(variable)} is of type {found}, which TVM "
+                    "cannot compute with; use float16 or int8 there"
                 )
 
 

@@ -135,7 +135,7 @@ def _agreed(names: Sequence[str], known: Mapping[str, int], said: Mapping[str, i
     for name, count in said.items():
         if known.get(name, count) != count:
             raise InputError(
-                f"the inputs say that {name} is {known[name]}, but the option that it is {count}"
+                f"the inputs have {name} = {known[name]}, but the option says {count}; remove one of the two"
             )
     missing = [name for name in names if name not in known and name not in said]
     if missing:

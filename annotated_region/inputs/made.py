@@ -31,7 +31,7 @@ def array_type(dtype: str) -> np.dtype:
         return np.dtype(known)
     except TypeError as error:
         raise InputError(
-            f"there are no arrays of type {dtype}, so the function cannot be run from here"
+            f"numpy has no arrays of type {dtype}, so the function cannot be run from Python"
         ) from error
 
 

@@ -63,7 +63,7 @@ def require_same_model(lock: Lock, graphs: Sequence[DataflowGraph]) -> None:
         found += 0 if function is None else len(LockedNodes.of(graph, function).locked)
     if 4 * found < min(known, ops):
         raise DocumentError(
-            f"the lock is one of another model: {found} of its {known} ops are among the {ops} of this one; "
+            f"the lock belongs to another model: {found} of its {known} ops are among the {ops} of this one; "
             "write a lock of this model"
         )
 

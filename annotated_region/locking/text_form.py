@@ -85,7 +85,7 @@ def read_text(text: str) -> tuple[dict[str, str], tuple[LockedFunction, ...]]:
         The text is not a lock, or is inconsistent; the message names the line.
     """
     if len(text) > LONGEST_LOCK:
-        raise DocumentError(f"the lock has more than the {LONGEST_LOCK} characters that are read")
+        raise DocumentError(f"the lock is longer than the limit of {LONGEST_LOCK} characters")
     lines = text.split("\n")
     if lines[0].strip() != _TITLE:
         raise DocumentError(f"this version cannot read the lock: its first line is not {_TITLE!r}")
@@ -114,7 +114,7 @@ class _Line:
             found.append(self.word(match.group()))
             end = match.end()
         if self.text[end:].strip():
-            raise self.error(f"the words break off at {self.text[end:][:_SHOWN]!a}")
+            raise self.error(f"invalid syntax at {self.text[end:][:_SHOWN]!a}")
         return found
 
     def word(self, text: str) -> str:
@@ -170,7 +170,7 @@ class _LockReader:
         if not line.text or line.text.startswith("#"):
             return
         if line.text.startswith(("<<<<<<<", "=======", ">>>>>>>", "|||||||")):
-            raise line.error("here git left a conflict; choose one of the two sides")
+            raise line.error("a merge conflict is not resolved; keep one of the two sides")
         match line.words():
             case ["target", name, version]:
                 self.targets[name] = version

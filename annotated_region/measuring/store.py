@@ -91,7 +91,7 @@ class CostStore:
             attached = connection.execute(_ATTACHED).fetchall()
         if attached != _expected():
             raise ModelError(
-                f"{path} is not a cost database (its table is another one); remove it, or name another file"
+                f"{path} is not a cost database (it has another table); remove it, or name another file"
             )
 
     @contextmanager

@@ -123,7 +123,7 @@ def make_call(
         op = tvm.ir.Op.get(info.name)
         return relax.Call(op, args, _make_attrs(op, info.attrs))
     except KeyError as error:
-        raise OpInfoError(f"{info.name} needs {error}, which is not there") from error
+        raise OpInfoError(f"{info.name} lacks the attribute {error}") from error
     except (tvm.error.InternalError, TypeError, ValueError) as error:
         raise OpInfoError(f"there is no op {info.name} with attributes {dict(info.attrs)}") from error
 
@@ -170,5 +170,5 @@ def _primitive(value: float | int | bool | str, dtype: str | None) -> relax.Expr
     if dtype is None:
         return TextConstant(expect(str, value))
     if isinstance(value, str):
-        raise OpInfoError(f"the number {value!r} is a text")
+        raise OpInfoError(f"the number {value!r} is a string")
     return tvm.tirx.FloatImm(dtype, value) if "float" in dtype else tvm.tirx.IntImm(dtype, int(value))

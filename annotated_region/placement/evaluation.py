@@ -47,7 +47,7 @@ def evaluate(problem: PlacementProblem, placement: Placement) -> float:
     _check_acyclic(problem, vertex_of)
     for region in placement.regions:
         if region.place in problem.single and len(region.units) > 1:
-            raise InvalidPlacementError(f"{region} holds several units, and its target takes one")
+            raise InvalidPlacementError(f"{region} holds several units, but its target accepts only one")
         if region.place in problem.connected:
             _check_connected(problem, [node for unit in region.units for node in problem.units[unit].nodes])
     _check_limits(problem, placement)
@@ -77,7 +77,7 @@ def _vertices(problem: PlacementProblem, placement: Placement) -> tuple[list[int
         for index in units:
             unit = problem.units[index]
             if unit.place != place:
-                raise InvalidPlacementError(f"{unit} stands in a region of place {place}")
+                raise InvalidPlacementError(f"{unit} is in a region of place {place}")
             for node in unit.nodes:
                 if vertex_of[node] != -1:
                     raise InvalidPlacementError(f"node {node} is covered twice")
@@ -104,7 +104,7 @@ def _check_acyclic(problem: PlacementProblem, vertex_of: list[int]) -> None:
             if waiting[other] == 0:
                 ready.append(other)
     if len(ready) < len(waiting):
-        raise InvalidPlacementError("the regions need each other: the quotient graph has a cycle")
+        raise InvalidPlacementError("the regions depend on each other: the quotient graph has a cycle")
 
 
 def _check_connected(problem: PlacementProblem, nodes: list[int]) -> None:
@@ -119,7 +119,7 @@ def _check_connected(problem: PlacementProblem, nodes: list[int]) -> None:
                 seen.add(other)
                 stack.append(other)
     if len(seen) < len(inside):
-        raise InvalidPlacementError(f"the region of nodes {sorted(inside)} does not hang together")
+        raise InvalidPlacementError(f"the region of nodes {sorted(inside)} is not connected")
 
 
 def _check_limits(problem: PlacementProblem, placement: Placement) -> None:
@@ -139,7 +139,7 @@ def _check_limits(problem: PlacementProblem, placement: Placement) -> None:
         if any(too_much):
             raise InvalidPlacementError(f"{region} is too large for its target: {limits}")
         if problem.accepts is not None and not problem.accepts(region.place, region.units):
-            raise InvalidPlacementError(f"{region} is not accepted by its target")
+            raise InvalidPlacementError(f"{region} is rejected by its target")
         counts[region.place] += 1
         memory[region.place] += constants + made
     for place, limits in enumerate(problem.limits):

@@ -103,7 +103,7 @@ def _require_units(problem: PlacementProblem) -> None:
     """Reject a problem with a node that has no unit."""
     if not all(problem.units_of):
         node = problem.units_of.index(())
-        raise PinError(f"no unit of finite cost holds node {node}: nothing is left that could run it")
+        raise PinError(f"no unit of finite cost covers node {node}: no place can run it")
 
 
 def _solve_limited(problem: PlacementProblem, budget: int, starts: Iterable[Placement]) -> Solution:

@@ -245,7 +245,7 @@ def test_types_that_tvm_does_not_compute_with_are_refused():
         output=("y", kind, None),
         opset=23,
     )
-    with pytest.raises(ar.ModelError, match="'x' is of type float4_e2m1fn, with which TVM does not compute"):
+    with pytest.raises(ar.ModelError, match="'x' is of type float4_e2m1fn, which TVM cannot compute with"):
         ar.from_onnx(model, isolated=True)
 
 
@@ -258,7 +258,7 @@ def test_constants_of_half_bytes_are_refused(count):
         helper.make_node("Identity", ["k"], ["y"]), inputs=(), output=("y", kind, None), opset=23
     )
     model.graph.initializer.append(constant)
-    with pytest.raises(ar.ModelError, match="is of type float4_e2m1fn, with which TVM does not compute"):
+    with pytest.raises(ar.ModelError, match="is of type float4_e2m1fn, which TVM cannot compute with"):
         ar.from_onnx(model, isolated=True)
 
 
@@ -269,6 +269,6 @@ def test_a_server_that_ended_is_replaced():
     assert server.program is not None
     os.kill(server.program.pid, signal.SIGKILL)
     server.program.wait()
-    with pytest.raises(ar.ModelError, match="the process for that has ended"):
+    with pytest.raises(ar.ModelError, match="the process that imports it has ended"):
         ar.from_onnx(relu, isolated=True)
     assert ar.from_onnx(relu, isolated=True)["main"].params

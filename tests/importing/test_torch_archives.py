@@ -132,14 +132,14 @@ HOSTILE = {
     "compiled libraries": (added("data/aotinductor/model/a.so"), "'data/aotinductor/model/a.so' is neither"),
     "two graphs": (added("models/other.json", b"{}"), "it has 2 graphs"),
     "weights of older archives": (added("data/weights/model.pt"), "'data/weights/model.pt' is neither"),
-    "opaque objects": (added("data/constants/opaque_obj_0"), "is neither a graph nor raw numbers"),
+    "opaque objects": (added("data/constants/opaque_obj_0"), "is neither a graph nor a raw tensor"),
     "pickled weights": (pickled_weight, "the tensor in 'data/weights/weight_0' is not raw data"),
     "weights elsewhere": (weight_elsewhere, "is not raw data"),
     "objects as constants": (
         object_constant,
         "the tensor in 'data/constants/custom_obj_0' is not raw data",
     ),
-    "compressed": (lambda: zipped(members(), zipfile.ZIP_DEFLATED), "is compressed, or there twice"),
+    "compressed": (lambda: zipped(members(), zipfile.ZIP_DEFLATED), "is compressed or occurs twice"),
     "another function": (
         changed("torch.ops.aten.add.Tensor", "torch.hub.load"),
         "'torch.hub.load' is not an ATen operator",

@@ -48,7 +48,7 @@ def test_packed_functions_are_refused_by_name(call, canary):
     )
     with pytest.raises(
         ModelError,
-        match=r"m\.py is not taken: in function 'main', .* (packed function '[\w.]+'|a named function)",
+        match=r"m\.py is rejected: in function 'main', .* (packed function '[\w.]+'|a named function)",
     ):
         require_harmless(module, "m.py")
     assert not canary

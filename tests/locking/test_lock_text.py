@@ -90,10 +90,14 @@ LINE = "op head relax.topk 77aa01bc.d00f1e22 host"
         ("onnxruntime/1", "onnxruntime/1234567890", "line 8: .* is not a place"),
         ("77aa01bc", "77AA01BC", "line 9: '77AA01BC.d00f1e22' is not a pair of fingerprints"),
         ("#3fa2c1", "", "line 6: a region may only be followed by a composite"),
-        (LINE, f"<<<<<<< ours\n{LINE}", "line 9: here git left a conflict; choose one of the two sides"),
+        (
+            LINE,
+            f"<<<<<<< ours\n{LINE}",
+            "line 9: a merge conflict is not resolved; keep one of the two sides",
+        ),
         (LINE, f"{LINE} x", "line 9: 'host' must be followed by one string, the reason"),
-        (LINE, f'{LINE} "', "line 9: the words break off at"),
-        (LINE, LINE.replace("head", 'he"ad"'), "line 9: the words break off at"),
+        (LINE, f'{LINE} "', "line 9: invalid syntax at"),
+        (LINE, LINE.replace("head", 'he"ad"'), "line 9: invalid syntax at"),
         (LINE, LINE.replace("head", '"\\ud800"'), "line 9: .* cannot be encoded in UTF-8"),
         (LINE, LINE.replace("head", '"\\x"'), "line 9: .* is not a JSON string"),
     ],
@@ -112,7 +116,7 @@ def test_what_is_no_lock_is_one_error(tmp_path):
     for text in ("", "{}", "x" * 100):
         with pytest.raises(ar.DocumentError, match="its first line is not"):
             ar.Lock.from_text(text)
-    with pytest.raises(ar.DocumentError, match="more than the"):
+    with pytest.raises(ar.DocumentError, match="longer than the limit"):
         ar.Lock.from_text(" " * (LONGEST_LOCK + 1))
     with pytest.raises(ar.UsageError, match="the argument text is"):
         ar.Lock.from_text(b"")  # type: ignore[arg-type]

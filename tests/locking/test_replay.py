@@ -174,7 +174,7 @@ def test_an_op_sent_to_the_host_by_hand_stays_there():
 
 def test_a_lock_of_another_model_is_refused():
     lock = ar.explain(layered(8, 8, seed=1), ["sketch"], prepare=False).to_lock()
-    with pytest.raises(ar.DocumentError, match="is one of another model"):
+    with pytest.raises(ar.DocumentError, match="belongs to another model"):
         explained({"q": ("relax.sin", ("z",)), "r": ("relax.sin", ("q",))}, lock=lock)
 
 

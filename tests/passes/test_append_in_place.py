@@ -133,7 +133,7 @@ def test_pasts_that_do_not_fit_are_refused(options, pasts, words):
         (
             "y x",
             {"past_k": 1},
-            "result 1 is no result of a region, so that nothing writes it behind 'past_k'",
+            "result 1 is not the output of a region, so no region appends it to 'past_k'",
         ),
         ("y v v", {"past_k": 1, "past_v": 2}, "result 2 and another one are the same result of a region"),
     ],

@@ -62,7 +62,7 @@ def placement(*regions, host=()):
     ("change", "given", "message"),
     [
         ({}, placement((), host=(1, 3, 5)), "region 0 is empty"),
-        ({}, placement((0, 3), host=(5,)), "stands in a region of place 0"),
+        ({}, placement((0, 3), host=(5,)), "is in a region of place 0"),
         ({}, placement((0, 6), host=(5,)), "node 0 is covered twice"),
         ({}, placement((0,), host=(5,)), "node 1 is not covered"),
         ({}, placement((0, 4), host=(3,)), "the quotient graph has a cycle"),
@@ -74,7 +74,7 @@ def placement(*regions, host=()):
         (
             {"accepts": lambda _place, _units: False},
             placement((0,), host=(3, 5)),
-            "not accepted by its target",
+            "rejected by its target",
         ),
     ],
 )
@@ -87,7 +87,7 @@ def test_a_region_in_two_parts_is_refused_where_regions_hang_together():
     apart = of_edges(2, [], [0.5], COSTS[:2], TABLE)
     both = placement((0, 2))
     assert evaluate(apart, both) == 0.5 + 2.0 + 2.0
-    with pytest.raises(InvalidPlacementError, match="does not hang together"):
+    with pytest.raises(InvalidPlacementError, match="is not connected"):
         evaluate(replace(apart, connected=frozenset([Place(0)])), both)
 
 

@@ -111,7 +111,7 @@ def test_two_regions_of_one_id_are_refused(report):
         ("", "the report is not JSON"),
         ("[" * 100_000, "nested too deep"),
         ("9" * 5_000, "is not JSON"),
-        (" " * (LONGEST_DOCUMENT + 1), "more than the"),
+        (" " * (LONGEST_DOCUMENT + 1), "the limit is"),
         ("[]", "the report is a list, and should be an object"),
         ('{"kind": "' + "x" * 100_000 + '"}', "of the kind 'xxxx"),
     ],

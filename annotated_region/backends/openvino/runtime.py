@@ -100,8 +100,8 @@ class RequestRunner:
         for _place, number in self._places:
             if 0 in held[number].shape:
                 raise ArgumentError(
-                    f"{self._symbol}: argument {number} has no elements, and the region pools, which "
-                    "OpenVINO does wrong from then on; do not call it without images"
+                    f"{self._symbol}: argument {number} has no elements; after such a call OpenVINO's "
+                    "pooling returns stale results, so do not call the region with empty tensors"
                 )
 
     def _shared(self, tensor: tvm.runtime.Tensor) -> openvino.Tensor:

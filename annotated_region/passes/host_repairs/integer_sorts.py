@@ -38,7 +38,7 @@ def sort_in_wider_type(view: OpView, editor: Editor) -> relax.Expr | None:
     dtype = str(dtype_of(view.arg_types[0]))
     is_topk = view.name == "relax.topk"
     if dtype == "uint64":
-        raise BuildError(f"{view.name} of uint64: TVM sorts no such numbers; convert them to int64 before")
+        raise BuildError(f"{view.name} of uint64: TVM cannot sort uint64; convert the operand to int64 first")
     if dtype not in _WIDER or (is_topk and dtype in _BYTES):
         return None
     wide = editor.emit(relax.op.astype(view.args[0], _WIDER[dtype]), "wide")

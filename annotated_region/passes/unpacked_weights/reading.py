@@ -75,7 +75,7 @@ def read_weight(weight: relax.Expr, editor: Editor) -> Scaled:
     require(_unpacks(weight, editor), "no integers are unpacked")
     found = _WeightReader(editor).value(weight)
     if not isinstance(found, Scaled) or not is_float(found.dtype):
-        raise Declined("the weight is no float tensor of integers and scales")
+        raise Declined("the weight is not a float tensor of integers and scales")
     return found
 
 
@@ -268,5 +268,5 @@ def _plain(value: Value) -> Value:
 def _array(value: Value) -> np.ndarray:
     plain = _plain(value)
     if not isinstance(plain, np.ndarray):
-        raise Declined("an operand is no tensor")
+        raise Declined("an operand is not a tensor")
     return plain

@@ -85,7 +85,7 @@ class _Region:
         try:
             self._run(*given, *made)
         except ArgumentError as error:
-            if "do not call it without images" not in str(error):
+            if "do not call the region with empty tensors" not in str(error):
                 raise
             raise LeftOutError("openvino refuses to pool no images") from error
         return [tensor.numpy() for tensor in made]

@@ -213,8 +213,8 @@ class CompiledRegion {
       const auto& shape = operands[input.number].shape();
       if (std::find(shape.begin(), shape.end(), 0) == shape.end()) continue;
       TVM_FFI_THROW(ArgumentError) << region_.symbol << ": argument " << input.number
-                                      << " has no elements, and the region pools, which OpenVINO does wrong from then on; do not "
-                                      "call it without images";
+                                      << " has no elements; after such a call OpenVINO's pooling returns stale results, so do "
+                                      "not call the region with empty tensors";
     }
   }
 
