@@ -1,8 +1,8 @@
-"""Makes untrusted text safe to print: names come from files, and terminals interpret control characters."""
+"""Untrusted text in messages: escaped, because terminals interpret control characters, and shortened."""
 
 from __future__ import annotations
 
-__all__ = ["elided", "printable"]
+__all__ = ["elided", "first_line", "printable"]
 
 _LONGEST = 4000
 
@@ -24,3 +24,8 @@ def elided(text: str) -> str:
         return text
     half = _LONGEST // 2
     return f"{text[:half]}[... {left_out} characters ...]{text[-half:]}"
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error message, or the class of the error if the message is empty."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

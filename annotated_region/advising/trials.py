@@ -153,7 +153,7 @@ class Trials:
         """A module, partitioned with some claims granted."""
         session, mod = RegionSession(), self._mods[model]
         steps = [*self._steps(granted), PartitionGraph()]
-        return without_uncalled(mod, session.settled(session.run(steps, mod)))
+        return without_uncalled(mod, session.with_annotations(session.run(steps, mod)))
 
     def advice(self, trial: Trial, times: Sequence[Pair | AnnotatedRegionError] = ()) -> Advice:
         """A trial as advice; `times` are those of its models."""

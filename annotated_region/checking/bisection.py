@@ -28,13 +28,14 @@ from annotated_region.checking.parts import (
 )
 from annotated_region.checking.program import ENTRY
 from annotated_region.checking.rounding import compared_leaf
-from annotated_region.checking.running import FAILURES, arrays_of, first_line
+from annotated_region.checking.running import FAILURES, arrays_of
 from annotated_region.checking.tolerance import tolerance_for
 from annotated_region.compilation.executable import compile_module, machine_of
 from annotated_region.errors import AnnotatedRegionError
 from annotated_region.functions.external import External
 from annotated_region.functions.inlining import is_inlinable, opened
 from annotated_region.ids import NodeId
+from annotated_region.printable import first_line
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import rule_of
 

@@ -29,7 +29,7 @@ from annotated_region.checking.program import ENTRY, MAIN, CheckedProgram, Place
 from annotated_region.checking.reference import HOST, built_reference, require_reference, require_runs_here
 from annotated_region.checking.region_check import Culprit, RegionCheck
 from annotated_region.checking.region_values import RegionValues
-from annotated_region.checking.running import FAILURES, Value, arrays_of, first_line
+from annotated_region.checking.running import FAILURES, Value, arrays_of
 from annotated_region.checking.tolerance import Tolerance, tolerance_for
 from annotated_region.compilation.executable import machine_of, targets_of
 from annotated_region.errors import AnnotatedRegionError, RunError
@@ -37,6 +37,7 @@ from annotated_region.inputs import Arguments, arguments_for
 from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import placed_module
 from annotated_region.policies.policy import Policy
+from annotated_region.printable import first_line
 from annotated_region.reports.reporting import report_of
 
 __all__ = ["check"]

@@ -13,13 +13,14 @@ from annotated_region.checking.comparison import compared
 from annotated_region.checking.failure import Failure
 from annotated_region.checking.program import MAIN
 from annotated_region.checking.reference import built_reference
-from annotated_region.checking.running import FAILURES, arrays_of, first_line
+from annotated_region.checking.running import FAILURES, arrays_of
 from annotated_region.checking.tolerance import tolerance_for
 from annotated_region.compilation.executable import LinkedExecutable, machine_of
 from annotated_region.errors import AnnotatedRegionError
 from annotated_region.functions.external import External, external_function
 from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import partition
+from annotated_region.printable import first_line
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect, shape_vars_of
 

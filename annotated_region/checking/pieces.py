@@ -33,12 +33,13 @@ from annotated_region.checking.parts import (
 from annotated_region.checking.program import ENTRY, PlacedFunction
 from annotated_region.checking.region_values import RegionValues
 from annotated_region.checking.rounding import compared_leaf
-from annotated_region.checking.running import FAILURES, arrays_of, first_line
+from annotated_region.checking.running import FAILURES, arrays_of
 from annotated_region.checking.tolerance import quantizations, tolerance_for
 from annotated_region.compilation.executable import compile_module, machine_of
 from annotated_region.functions.external import External
 from annotated_region.functions.inlining import is_inlinable, opened
 from annotated_region.ids import NodeId
+from annotated_region.printable import first_line
 from annotated_region.regions.op_names import op_name_of
 
 __all__ = ["WrongPiece", "first_wrong_piece", "has_pieces", "pieces_of"]

@@ -129,7 +129,7 @@ class CheckedProgram:
         if MAIN not in {name.name_hint for name in placed.get_global_vars()}:
             raise InvalidModuleError("the module has no function main to run")
         regions = _placed_functions(placed, session.take(placed))
-        partitioned = session.settled(session.run([PartitionGraph()], placed))
+        partitioned = session.with_annotations(session.run([PartitionGraph()], placed))
         return CheckedProgram(without_uncalled(mod, partitioned), regions)
 
     @property

@@ -7,7 +7,11 @@ import tvm
 
 from annotated_region.errors import RunError
 
-__all__ = ["FAILURES", "Value", "arrays_of", "first_line"]
+__all__ = [
+    "FAILURES",
+    "Value",
+    "arrays_of",
+]
 
 # The exceptions of TVM's runtime, and of regions implemented in Python, when a call fails.
 FAILURES: tuple[type[Exception], ...] = (
@@ -38,8 +42,3 @@ def arrays_of(answer: object) -> list[np.ndarray]:
     raise RunError(
         f"a function returns {type(answer).__name__}; only tensors and tuples of them can be compared"
     )
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error message, or the class of the error if the message is empty."""
-    return next((line for line in str(error).strip().splitlines() if line.strip()), type(error).__name__)

@@ -23,7 +23,6 @@ from annotated_region.command_line.peers import (
     PEER,
     Refused,
     Run,
-    first_line,
     why_left_out,
     with_onnx_runtime,
 )
@@ -37,7 +36,7 @@ from annotated_region.documents import written_document
 from annotated_region.errors import BuildError, ModelError
 from annotated_region.inputs import Arguments, arguments_for, read_arrays
 from annotated_region.passes.build import build
-from annotated_region.printable import printable
+from annotated_region.printable import first_line, printable
 from annotated_region.profiling.profile import profile
 from annotated_region.profiling.times import Profile
 from annotated_region.tvm_adapter.types import expect

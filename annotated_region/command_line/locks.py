@@ -10,7 +10,7 @@ from annotated_region.locking.lock import Lock
 from annotated_region.printable import printable
 from annotated_region.reports.report import Report
 
-__all__ = ["lock_of", "settle_lock"]
+__all__ = ["lock_of", "write_or_check_lock"]
 
 
 def lock_of(options: argparse.Namespace) -> Lock | None:
@@ -28,7 +28,7 @@ def lock_of(options: argparse.Namespace) -> Lock | None:
     return Lock.read(options.lock)
 
 
-def settle_lock(options: argparse.Namespace, lock: Lock | None, report: Report) -> bool:
+def write_or_check_lock(options: argparse.Namespace, lock: Lock | None, report: Report) -> bool:
     """Write or check the lock, and print deviations; returns whether a check failed."""
     if options.lock is None:
         return False

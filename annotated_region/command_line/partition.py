@@ -15,7 +15,7 @@ from tvm import relax
 
 from annotated_region.bundling import export
 from annotated_region.command_line.availability import require_available, tell_remarks, tell_unavailable
-from annotated_region.command_line.locks import lock_of, settle_lock
+from annotated_region.command_line.locks import lock_of, write_or_check_lock
 from annotated_region.command_line.placement import generator_options, partitioned_with_report
 from annotated_region.command_line.quantizing import model_of
 from annotated_region.command_line.terminal import console, plain
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     tell_remarks(options)
     lock = lock_of(options)
     mod, report = partitioned_with_report(model_of(options), options, lock)
-    if settle_lock(options, lock, report):
+    if write_or_check_lock(options, lock, report):
         return 1
     if options.output is not None:
         _write(mod, options)

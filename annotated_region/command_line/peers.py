@@ -11,7 +11,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-__all__ = ["FAILURES", "PEER", "Refused", "Run", "first_line", "why_left_out", "with_onnx_runtime"]
+from annotated_region.printable import first_line
+
+__all__ = ["FAILURES", "PEER", "Refused", "Run", "why_left_out", "with_onnx_runtime"]
 
 PEER = "ONNX Runtime"
 Run: TypeAlias = Callable[[], object]
@@ -58,8 +60,3 @@ def _errors_of(library: ModuleType) -> tuple[type[Exception], ...]:
     """The exception classes of a library."""
     kinds = [kind for kind in vars(library).values() if isinstance(kind, type)]
     return tuple(kind for kind in kinds if issubclass(kind, Exception))
-
-
-def first_line(error: Exception) -> str:
-    """What an error says in its first line; its name if it says nothing."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)

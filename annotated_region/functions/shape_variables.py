@@ -1,15 +1,24 @@
-"""Binds the shape variables of a function to the shapes of its arguments."""
+"""Shape variables: those of numbers, and those of a function, bound to the shapes of its arguments."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
+from annotated_region.tvm_adapter.arithmetic import visit
 from annotated_region.tvm_adapter.types import expect
 
-__all__ = ["with_shapes_of"]
+__all__ = ["variables_in", "with_shapes_of"]
+
+
+def variables_in(*numbers: relax.Expr | int) -> list[tirx.Var]:
+    """The variables in numbers that are computed from extents, each once, in the order of their first use."""
+    found: dict[tirx.Var, None] = {}
+    for number in numbers:
+        visit(number, [(tirx.Var, found.setdefault)])
+    return list(found)
 
 
 def with_shapes_of(func: relax.Function, args: Sequence[relax.Expr]) -> relax.Function:

@@ -13,9 +13,9 @@ from annotated_region.grouping.exact import improve
 from annotated_region.grouping.joining import join
 from annotated_region.grouping.problem import ColourLimits, Grouping, GroupingProblem, Partition
 from annotated_region.grouping.program_order import greedy
+from annotated_region.grouping.refinement import crossings, refined
 from annotated_region.grouping.refining import refine
 from annotated_region.grouping.separating import Part, localised, one_group, separated, together
-from annotated_region.grouping.settling import crossings, settle
 from annotated_region.grouping.splitting import split
 from annotated_region.grouping.waves import POLICIES, Positions, tails, turned, waves
 
@@ -130,7 +130,7 @@ def _grouped(problem: GroupingProblem, effort: int) -> Grouping:
         best, proved = improve(problem, best)
         bound = len(best) if proved else bound
     if len(problem.limits) > 1 and not problem.connected and not problem.bounded:
-        best = cut_runs(problem, settle(problem, _as_positions(problem, best)))
+        best = cut_runs(problem, refined(problem, _as_positions(problem, best)))
     return _answer(problem, best, bound)
 
 
@@ -138,7 +138,7 @@ def _constructed(problem: GroupingProblem, bound: int) -> Iterator[Partition]:
     """A partition from each suitable strategy; large graphs stop at the first that meets the bound."""
     size = len(problem.dag) + sum(map(len, problem.dag.successors))
     for positions in _positions(problem, size):
-        partition = split(problem, cut_runs(problem, settle(problem, positions)))
+        partition = split(problem, cut_runs(problem, refined(problem, positions)))
         if len(partition) > bound:
             partition = join(problem, partition)
         yield partition
@@ -169,7 +169,7 @@ def _positions(problem: GroupingProblem, size: int) -> Iterator[Positions]:
 
 
 def _as_positions(problem: GroupingProblem, partition: Partition) -> Positions:
-    """Convert a partition in topological order to positions, so that it can be settled."""
+    """Convert a partition in topological order to positions, so that it can be refined."""
     positions = [-1] * len(problem.dag)
     for run, members in enumerate(partition):
         for vertex in members:

@@ -48,7 +48,7 @@ def improve(problem: GroupingProblem, partition: Partition) -> tuple[Partition, 
     if not coloured or len(problem.dag) > _MOST_VERTICES or (subsets and coloured > _MOST_COLOURED):
         return partition, False
     search = _ExactSearch.of(problem, len(partition))
-    search.run(search.settled(0), ())
+    search.run(search.with_hosts(0), ())
     found = [_bits(group) for group in search.best] if search.best is not None else partition
     return found, search.moves <= _MOST_MOVES and not problem.exhausted
 
@@ -121,9 +121,9 @@ class _ExactSearch:
             self.moves += 1
             if self.moves > _MOST_MOVES:
                 return
-            self.run(self.settled(done | group), (*groups, group))
+            self.run(self.with_hosts(done | group), (*groups, group))
 
-    def settled(self, done: int) -> int:
+    def with_hosts(self, done: int) -> int:
         """The state after running every host that can run."""
         return self.closure(done, self.hosts)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from tvm import relax, tirx
+from tvm import relax
 
-from annotated_region.tvm_adapter.arithmetic import visit
+from annotated_region.functions.shape_variables import variables_in
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.onnx_importer import OnnxGraphImporter
+from annotated_region.tvm_adapter.types import shape_vars_of
 
 if TYPE_CHECKING:
     import onnx
@@ -27,8 +28,9 @@ class BranchingImporter(OnnxGraphImporter):
 
         What a branch of an `If` needs, calls that take the other branch need not fulfil.
         """
-        types = [each.ty for each in self._inputs.values() if isinstance(each, relax.Var)]
-        return not self._is_in_branch and _variables(number) <= _variables(*types)
+        inputs = [each for each in self._inputs.values() if isinstance(each, relax.Var)]
+        known = {extent for each in inputs for extent in shape_vars_of(each.ty)}
+        return not self._is_in_branch and known.issuperset(variables_in(number))
 
     def _convert_subgraph(self, bb: relax.BlockBuilder, graph: onnx.GraphProto) -> relax.Expr:
         before, self._is_in_branch = self._is_in_branch, True
@@ -55,11 +57,3 @@ class BranchingImporter(OnnxGraphImporter):
         yield from self._noted(branch.node)
         results = [self._nodes[each.name] for each in branch.output]
         self._nodes |= dict(zip(node.output, results, strict=False))
-
-
-def _variables(*roots: object) -> set[tirx.Var]:
-    """The variables in the extents of types, or in numbers."""
-    found: set[tirx.Var] = set()
-    for root in roots:
-        visit(root, [(tirx.Var, found.add)])
-    return found

@@ -35,6 +35,7 @@ from annotated_region.importing.onnx_sparse import with_dense_constants
 from annotated_region.importing.onnx_versions import modern_model
 from annotated_region.importing.origins import OnnxOrigins, with_origins
 from annotated_region.importing.types import require_known_types
+from annotated_region.printable import first_line
 
 if TYPE_CHECKING:
     import onnx
@@ -74,7 +75,7 @@ def module_from_onnx(content: bytes, name: str, folder: str, options: Mapping[st
     try:
         onnx.load_external_data_for_model(model, folder)
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        raise ModelError(f"the external data of {name} cannot be read: {_first_line(error)}") from error
+        raise ModelError(f"the external data of {name} cannot be read: {first_line(error)}") from error
     return module_from_model(model, name, options)
 
 
@@ -107,7 +108,7 @@ def module_from_model(model: onnx.ModelProto, name: str, options: Mapping[str, A
     except Exception as error:  # the importer raises whatever a malformed node leads to
         if _OUT_OF_MEMORY in str(error):
             raise MemoryError from error
-        raise ModelError(f"TVM cannot import {name}: {_first_line(error)}") from error
+        raise ModelError(f"TVM cannot import {name}: {first_line(error)}") from error
 
 
 def _imported(
@@ -176,12 +177,8 @@ def _converted(importer: OnnxGraphImporter, graph: OnnxGraph, opset: int, name: 
         if importer.node is None or _OUT_OF_MEMORY in str(error):
             raise
         raise ModelError(
-            f"TVM cannot import {name}: {node_label(importer.node)}: {_first_line(error)}"
+            f"TVM cannot import {name}: {node_label(importer.node)}: {first_line(error)}"
         ) from error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _opset(model: onnx.ModelProto) -> int:

@@ -118,14 +118,14 @@ def with_origins(mod: tvm.IRModule, results: NodeResults) -> tvm.IRModule:
     for global_var, func in mod.functions_items():
         if isinstance(func, relax.Function):
             bindings = list(bindings_in(func.body))
-            origins = _settled(bindings, results)
+            origins = _origins_in(bindings, results)
             spans = {origin: span_of(bounded(origin)) for origin in dict.fromkeys(origins) if origin}
             named = ((each, spans[origin]) for each, origin in zip(bindings, origins, strict=True) if origin)
             known.update_func(global_var, marked(func, ExprMap(named)))
     return known
 
 
-def _settled(bindings: Sequence[relax.Binding], results: NodeResults) -> list[str | None]:
+def _origins_in(bindings: Sequence[relax.Binding], results: NodeResults) -> list[str | None]:
     """For each binding, the origin of its node; None for all of them if none is known."""
     reader: ExprMap[str] = ExprMap()
     origins: list[str | None] = []

@@ -1,4 +1,4 @@
-"""Inputs with extents that ``torch.export`` writes as symbols after it has settled them to numbers.
+"""Inputs with extents that ``torch.export`` writes as symbols although their values are fixed.
 
 An axis that is exported as dynamic, and is 2 for the model's own reasons, has a symbol with the value 2. TVM
 0.27's importer makes a variable named "2" of it, which equals no other 2: shapes are unknown from there on,
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
     import torch
     from torch import fx
 
-__all__ = ["with_settled_extents"]
+__all__ = ["with_fixed_extents"]
 
 
-def with_settled_extents(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram | None:
+def with_fixed_extents(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram | None:
     """A decomposed copy of the program with numbers in the types of its inputs; None if none is needed."""
-    if not any(True for _ in _settled_inputs(program)):
+    if not any(True for _ in _fixed_inputs(program)):
         return None
     copy = program.run_decompositions()
-    for node, shape in _settled_inputs(copy):
+    for node, shape in _fixed_inputs(copy):
         # TVM's importer reads this before `val`.
         node.meta["tensor_meta"] = SimpleNamespace(shape=shape, dtype=node.meta["val"].dtype)
     return copy
 
 
-def _settled_inputs(program: torch.export.ExportedProgram) -> Iterator[tuple[fx.Node, list[object]]]:
+def _fixed_inputs(program: torch.export.ExportedProgram) -> Iterator[tuple[fx.Node, list[object]]]:
     """The inputs with such extents, and their shapes with numbers instead."""
     for node in program.graph.find_nodes(op="placeholder"):
         shape = list(getattr(node.meta.get("val"), "shape", ()))
-        settled = [_settled(extent) for extent in shape]
+        fixed = [_fixed(extent) for extent in shape]
         if any(
-            isinstance(new, int) and not isinstance(old, int) for new, old in zip(settled, shape, strict=True)
+            isinstance(new, int) and not isinstance(old, int) for new, old in zip(fixed, shape, strict=True)
         ):
-            yield node, settled
+            yield node, fixed
 
 
-def _settled(extent: object) -> object:
+def _fixed(extent: object) -> object:
     expression = getattr(getattr(extent, "node", None), "expr", None)
     return extent if expression is None or not expression.is_Integer else int(expression)

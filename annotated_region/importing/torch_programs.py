@@ -18,8 +18,9 @@ from annotated_region.importing.origins import NodeResults, with_origins
 from annotated_region.importing.torch_converters.agreement import Agreement
 from annotated_region.importing.torch_converters.converting import CONVERTERS
 from annotated_region.importing.torch_converters.torch_node import TorchNode, shape_difference
-from annotated_region.importing.torch_inputs import with_settled_extents
+from annotated_region.importing.torch_inputs import with_fixed_extents
 from annotated_region.importing.torch_types import keep_operand_types
+from annotated_region.printable import first_line
 
 if TYPE_CHECKING:
     import torch
@@ -86,18 +87,18 @@ def from_exported_program(
     noted = _NotedConversions(dict(custom_convert_map or {}), _constants_of(program))
     names = dict.fromkeys((*ExportedProgramImporter().create_convert_map(), *CONVERTERS, *noted.custom))
     try:
-        settled = with_settled_extents(program) if options.get("run_ep_decomposition", True) else None
+        fixed = with_fixed_extents(program) if options.get("run_ep_decomposition", True) else None
     except RuntimeError as error:
-        raise ModelError(f"PyTorch cannot decompose the program: {_first_line(error)}") from error
-    if settled is not None:
-        program, options = settled, options | {"run_ep_decomposition": False}
+        raise ModelError(f"PyTorch cannot decompose the program: {first_line(error)}") from error
+    if fixed is not None:
+        program, options = fixed, options | {"run_ep_decomposition": False}
     try:
         mod = imported(program, custom_convert_map=dict.fromkeys(names, noted.convert), **options)
     except AnnotatedRegionError:
         raise
     except (AssertionError, RuntimeError, ValueError) as error:
         # Before any op is converted, PyTorch decomposes ops, and TVM checks for unknown ones.
-        raise ModelError(f"TVM cannot import the program: {_first_line(error)}") from error
+        raise ModelError(f"TVM cannot import the program: {first_line(error)}") from error
     mod = noted.agreement.equations.checked_by(with_origins(mod, noted.results))
     mod["main"] = with_derived_extents(mod["main"])
     return mod
@@ -109,10 +110,6 @@ def _require_program(condition: bool, program: object) -> None:
             f"the argument program is {brief_repr(program)}; pass the result of "
             "torch.export.export(model, inputs)"
         )
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _constants_of(program: torch.export.ExportedProgram) -> dict[str, torch.Tensor]:
@@ -166,9 +163,7 @@ class _NotedConversions:
                 raise ModelError(f"{name} ({_origin_of(node)}): {error}") from error
             raise
         except Exception as error:  # TVM raises arbitrary errors for unexpected nodes
-            raise ModelError(
-                f"TVM cannot import {name} ({_origin_of(node)}): {_first_line(error)}"
-            ) from error
+            raise ModelError(f"TVM cannot import {name} ({_origin_of(node)}): {first_line(error)}") from error
         difference = shape_difference(node, result)
         if difference:
             raise ModelError(f"TVM cannot import {name} ({_origin_of(node)}): {difference}")

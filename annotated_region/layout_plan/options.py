@@ -94,7 +94,7 @@ def options_of(
     for view in fixed:
         spread.offer([(view.root.number, view.storage())])
     for one in found:
-        one.settle(demands)
+        one.keep_demanded(demands)
         for option in one.options:
             spread.offer(option.uses)
     spread.run()
@@ -111,7 +111,7 @@ class _Found:
         self.is_open = self.rule is not None
         self.tried: set[Layout] = set()
 
-    def settle(self, demands: Demands) -> None:
+    def keep_demanded(self, demands: Demands) -> None:
         """Keep only options that meet a demand, if there are any."""
         call = self.step.call
         wanted = demands(call.info) if call is not None else ()

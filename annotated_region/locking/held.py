@@ -32,14 +32,14 @@ class LockedNodes:
     ----------
     locked
         By node, its op in the lock.
-    settled
+    unchanged
         The nodes whose neighbours have not changed since the lock was written.
     is_whole
         Whether every op of the function is in the lock, and vice versa.
     """
 
     locked: Mapping[NodeId, LockedOp]
-    settled: AbstractSet[NodeId]
+    unchanged: AbstractSet[NodeId]
     is_whole: bool
 
     @staticmethod
@@ -52,12 +52,12 @@ class LockedNodes:
             for node, position in zip(labels, positions, strict=True)
             if position is not None
         }
-        settled = {
+        unchanged = {
             node
             for node, op in locked.items()
             if (op.local, op.around) == (labels[node].local, labels[node].around)
         }
-        return LockedNodes(locked, settled, len(locked) == len(labels) == len(function.ops))
+        return LockedNodes(locked, unchanged, len(locked) == len(labels) == len(function.ops))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Held:
         claimed = _claimed(graph, offered)
         place_of: dict[NodeId, tuple[str, int | None]] = {}
         for node, op in nodes.locked.items():
-            stays = node in nodes.settled and node not in pinned if op.place == HOST else False
+            stays = node in nodes.unchanged and node not in pinned if op.place == HOST else False
             if stays or op.place in claimed.get(node, {}):
                 place_of[node] = (op.place, op.region)
         units = list(_units(graph, nodes.locked, place_of, offered))

@@ -85,11 +85,11 @@ def kept_acyclic(
         cycle = find_cycle(contraction.quotient.successors)
         if not cycle:
             return left
-        left = _settled(graph, contraction, cycle, left)
+        left = _without_cycle(graph, contraction, cycle, left)
     return [KeptPart(part.target, (unit,), part.region) for part in left for unit in part.units]
 
 
-def _settled(
+def _without_cycle(
     graph: DataflowGraph, contraction: Contraction, cycle: Sequence[int], parts: Sequence[KeptPart]
 ) -> list[KeptPart]:
     """The parts with one cycle resolved: its parts are joined, or one is split with the smallest loss."""

@@ -123,7 +123,7 @@ def _offered_again(
     host.update_func(name, opened(func, _constants_given(mod, name, len(func.params))))
     passes = placement_passes([each for each in dict.fromkeys(others) if each not in lost], policy)
     session = RegionSession(only=[name.name_hint])
-    placed = session.settled(session.run([*passes, PartitionGraph()], host))
+    placed = session.with_annotations(session.run([*passes, PartitionGraph()], host))
     takers = {symbol: placed[symbol] for symbol in placed.get_global_vars() if symbol not in known}
     refused.update((str(taker.attrs["global_symbol"]), set(lost)) for taker in takers.values())
     _warn(error, owner, [str(taker.attrs["Codegen"]) for taker in takers.values()])

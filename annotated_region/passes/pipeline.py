@@ -172,7 +172,7 @@ def partition(
     ]
     _require_sound(mod)
     session = RegionSession(checked=mod)
-    return without_uncalled(mod, session.settled(session.run(passes, mod)))
+    return without_uncalled(mod, session.with_annotations(session.run(passes, mod)))
 
 
 @paused_collector()
@@ -204,7 +204,7 @@ def partition_with_report(
         keeps_notes=True,
     )
     report = report_of(session.take(placed).values(), session.notes, target_names(targets), known)
-    partitioned = session.settled(session.run([PartitionGraph(names)], placed))
+    partitioned = session.with_annotations(session.run([PartitionGraph(names)], placed))
     return without_uncalled(mod, partitioned), report
 
 

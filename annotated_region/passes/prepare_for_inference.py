@@ -74,8 +74,8 @@ from annotated_region.passes.preparation import (
 )
 from annotated_region.passes.preparation.elements import compute_elements
 from annotated_region.passes.preparation.reads import without_dead_bindings
+from annotated_region.passes.preparation.resolve_lengths import resolve_lengths
 from annotated_region.passes.preparation.rewrites import table_of
-from annotated_region.passes.preparation.settle_lengths import settle_lengths
 from annotated_region.passes.preparation.share_positions import share_positions
 from annotated_region.passes.preparation.sweep import is_checking, sweep
 from annotated_region.passes.region_session import RegionSession
@@ -144,9 +144,9 @@ class PrepareForInference(SessionPass):
         session.require_well_formed(mod)
         claimants = Claimants.of(self.targets)
         packed = pack_weights(_tidied(_raised(mod)), claimants)
-        prepared = _settled(_retyped(packed), claimants)
+        prepared = _swept(_retyped(packed), claimants)
         if self.fold_with_tvm:
-            prepared = _settled(_applied(prepared, relax.transform.FoldConstant()), claimants)
+            prepared = _swept(_applied(prepared, relax.transform.FoldConstant()), claimants)
         shared = {name: share_positions(function) for name, function in functions_to_partition(prepared)}
         result = updated(prepared, shared)
         if is_checking():
@@ -158,7 +158,7 @@ class PrepareForInference(SessionPass):
 def _retyped(mod: tvm.IRModule) -> tvm.IRModule:
     """`mod` with slice lengths resolved by bounds, integer counts, and nonnegative constant indices."""
     functions = ((name, _counted(name, func)) for name, func in functions_to_partition(mod))
-    return updated(mod, {name: take_from_the_front(settle_lengths(func)) for name, func in functions})
+    return updated(mod, {name: take_from_the_front(resolve_lengths(func)) for name, func in functions})
 
 
 def _counted(name: tvm.ir.GlobalVar, function: relax.Function) -> relax.Function:
@@ -179,7 +179,7 @@ def _raised(mod: tvm.IRModule) -> tvm.IRModule:
 TABLE = table_of(REWRITES)
 
 
-def _settled(mod: tvm.IRModule, claimants: Claimants) -> tvm.IRModule:
+def _swept(mod: tvm.IRModule, claimants: Claimants) -> tvm.IRModule:
     """`mod` swept to a fixed point; see `weight` for the proof of termination."""
     while True:
         swept = {name: sweep(function, TABLE, claimants) for name, function in functions_to_partition(mod)}

@@ -155,7 +155,7 @@ class RegionSession:
         """Drop all region sets: the regions have become external functions."""
         self._left = {}
 
-    def settled(self, mod: tvm.IRModule) -> tvm.IRModule:
+    def with_annotations(self, mod: tvm.IRModule) -> tvm.IRModule:
         """The module with annotations for all regions that have not become external functions."""
         known = {name: self._known(name, func) for name, func in functions_to_partition(mod)}
         return updated(mod, {name: each.annotate() for name, each in known.items() if each})

@@ -63,7 +63,7 @@ __all__ = ["ResolveConflicts"]
 @checked_class
 @dataclass(frozen=True)
 class ResolveConflicts(RegionPass):
-    """Settle the conflicts between the targets of an annotated module.
+    """Resolve the conflicts between the targets of an annotated module.
 
     Regions whose work is below the minimum of their target are dissolved: their nodes are offered to the
     other targets again, and fall back to the host only if none takes them. A region that holds every op of
@@ -124,7 +124,7 @@ class ResolveConflicts(RegionPass):
         return Pins(self.pins or {}, self.bans or {})
 
     def transform_regions(self, regions: AnnotatedRegionSet, _mod: tvm.IRModule) -> RegionsAndNotes:
-        """Settle the conflicts in one function."""
+        """Resolve the conflicts in one function."""
         unavailable = list(_unavailable(regions))
         absent = {} if self.cross_compile else {note.target: note.why for note in unavailable}
         runnable = [member for member in regions.node_regions.values() if member.target not in absent]

@@ -47,7 +47,7 @@ class Cluster:
         """Continue with the same problem under other unit costs."""
         self._costs = {unit: problem.units[unit].cost for unit in self._costs}
 
-    def settle(self, shares: Shares, priced: Callable[[int], Sequence[float]]) -> None:
+    def balance(self, shares: Shares, priced: Callable[[int], Sequence[float]]) -> None:
         """Change the shares in place to maximize the sum of the nodes' minimum costs.
 
         Parameters
@@ -59,11 +59,11 @@ class Cluster:
         """
         prices = [priced(node) for node in self.nodes]
         if self._intervals:
-            self._settle_path(shares, prices)
+            self._balance_by_path(shares, prices)
         else:
-            self._settle_evenly(shares, prices)
+            self._balance_evenly(shares, prices)
 
-    def _settle_path(self, shares: Shares, prices: list[Sequence[float]]) -> None:
+    def _balance_by_path(self, shares: Shares, prices: list[Sequence[float]]) -> None:
         """Shares from the distances of a shortest path over the positions."""
         totals = {
             unit: self._costs[unit] + sum([prices[index][self._places[unit]] for index in span])
@@ -82,7 +82,7 @@ class Cluster:
                 own = distance[index + 1] - distance[index]
                 shares[unit][self.nodes[index]] = own + slack - prices[index][place]
 
-    def _settle_evenly(self, shares: Shares, prices: list[Sequence[float]]) -> None:
+    def _balance_evenly(self, shares: Shares, prices: list[Sequence[float]]) -> None:
         """One round over the composites that equalizes the excess cost of each at its nodes."""
         for span, unit in self._spans:
             wants = [self._want(shares, prices[index], index, unit) for index in span]

@@ -210,10 +210,10 @@ def _priced_searches(
         split_by_ops(best, uses, search, (budget - best.work) // SHARE, solver, offer)
     if not best.proven:
         _solve_budgeted_row(best, uses, search.dearest, budget - best.work, solver)
-    search.settle(min(ration - ration // TANGENTS, budget - best.work))
+    search.search_again(min(ration - ration // TANGENTS, budget - best.work))
     if search.dearest == priced.per_byte:
         return priced
-    return MemoryMarket(best.problem, uses, best.step).settled(priced.prices, search.dearest)
+    return MemoryMarket(best.problem, uses, best.step).repriced(priced.prices, search.dearest)
 
 
 def _solve_budgeted_row(

@@ -27,7 +27,7 @@ NODE_VISITS = 60_000
 LEAST_ROUNDS, MOST_ROUNDS = 5, 24
 """The minimum and maximum number of price adjustments, for any number of nodes."""
 
-SETTLING = 3
+SWEEPS = 3
 """Pairs of sweeps at the final prices."""
 
 
@@ -76,7 +76,7 @@ def priced_memory(
     O(rounds x edges x 4^places).
     """
     prices = Prices(problem, order)
-    _sweep(prices, SETTLING)
+    _sweep(prices, SWEEPS)
     dearest = math.fsum(unit.cost for unit in problem.units if math.isfinite(unit.cost))
     market = MemoryMarket(problem, uses, step)
     best, best_bound = market.per_byte(), prices.bound()
@@ -89,7 +89,7 @@ def priced_memory(
         bound = prices.bound() - tried.most
         if bound > best_bound:
             best, best_bound = market.per_byte(), bound
-    return market.settled(prices, best)
+    return market.repriced(prices, best)
 
 
 def _sweep(prices: Prices, pairs: int) -> None:
@@ -186,12 +186,12 @@ class MemoryMarket:
         most = math.fsum(per_byte[place] * price.budget for place, price in self.price.items())
         return Penalties(tuple(of), math.ceil(most / step) * step)
 
-    def settled(self, prices: Prices, per_byte: Mapping[Place, float]) -> PricedMemory:
+    def repriced(self, prices: Prices, per_byte: Mapping[Place, float]) -> PricedMemory:
         """The problem at some prices of memory; continues the sweeps from `prices`, which it changes."""
         penalties = self.penalties(per_byte)
         problem = self.priced(penalties)
         prices.reprice(problem)
-        _sweep(prices, SETTLING)
+        _sweep(prices, SWEEPS)
         return PricedMemory(problem, prices, penalties, per_byte)
 
     def priced(self, penalties: Penalties) -> PlacementProblem:

@@ -137,7 +137,7 @@ class Prices:
                 price[place] += known
             star.forget(member)  # once: nothing is derived from these prices before they change again below
         if node in self._cluster_of:
-            self._cluster_of[node].settle(self.shares, self._priced)
+            self._cluster_of[node].balance(self.shares, self._priced)
         offered = self.unit_costs(node)
         self.leaning[node] = min(offered, key=offered.__getitem__)
         to_come, gone = (2, 3) if forward else (3, 2)

@@ -99,7 +99,7 @@ class PriceSearch:
         for place in scarce:
             self.adjust(place, budget // (TRIES * len(scarce)))
 
-    def settle(self, budget: int) -> None:
+    def search_again(self, budget: int) -> None:
         """Search once more at the current prices if no search there was exact."""
         if budget > 0 and not self.best.proven and not self.is_exact and any(self.per_byte.values()):
             self.search(budget)

@@ -264,7 +264,7 @@ def test_a_predicate_is_asked_about_each_vertex_a_bounded_number_of_times() -> N
     assert asked_for_each(2000) < 100
 
 
-def test_several_colours_are_settled_after_joins() -> None:
+def test_several_colours_are_refined_after_joins() -> None:
     # 0 is ready at once, but used by the last group only, which comes after one of the other colour
     graph: Graph = ([[3], [2, 4], [3], [], [2]], [0, 0, None, 0, 1])
     grouping = group(Dag(graph[0]), graph[1])

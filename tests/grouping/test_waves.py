@@ -1,4 +1,4 @@
-"""Waves, levels, settling and beam search: positions that become groups."""
+"""Waves, levels, refinement and beam search: positions that become groups."""
 
 from random import Random
 
@@ -13,7 +13,7 @@ from annotated_region.grouping.beam import beam
 from annotated_region.grouping.bounds import levels, lower_bound
 from annotated_region.grouping.components import cut_runs
 from annotated_region.grouping.problem import GroupingProblem
-from annotated_region.grouping.settling import crossings, settle
+from annotated_region.grouping.refinement import crossings, refined
 from annotated_region.grouping.waves import POLICIES, Positions, tails, turned, waves
 
 
@@ -90,31 +90,31 @@ def test_the_bound_of_connected_groups_is_a_bound(graph: Graph) -> None:
     assert lower_bound(problem_of(graph, connected=True)) <= fewest_groups(*graph, connected=True)
 
 
-def test_settling_moves_a_vertex_to_its_only_consumer() -> None:
+def test_refinement_moves_a_vertex_to_its_only_consumer() -> None:
     # a -> host -> c and r -> c: r waits for nothing, but its value is used in the second run only
     graph: Graph = ([[1], [2], [], [2]], [0, None, 0, 0])
     problem = problem_of(graph)
     positions = waves(problem, tails(problem), POLICIES[0])
     assert positions == [0, -1, 1, 0]
-    assert settle(problem, positions) == [0, -1, 1, 1]
+    assert refined(problem, positions) == [0, -1, 1, 1]
 
 
-def test_settling_moves_a_vertex_to_its_only_producer() -> None:
+def test_refinement_moves_a_vertex_to_its_only_producer() -> None:
     graph: Graph = ([[1, 3], [2], [], []], [0, None, 0, 0])
-    assert settle(problem_of(graph), [0, -1, 1, 1]) == [0, -1, 1, 0]
+    assert refined(problem_of(graph), [0, -1, 1, 1]) == [0, -1, 1, 0]
 
 
-def test_settling_stops_at_a_host_that_feeds_an_earlier_run() -> None:
+def test_refinement_stops_at_a_host_that_feeds_an_earlier_run() -> None:
     # 0 -> h1 -> 2 and 0 -> 3, 2 -> h4 -> 3: vertex 0 has to stay before 2, though 3 uses it too
     graph: Graph = ([[1, 3], [2], [4], [], [3]], [0, None, 0, 0, None])
-    assert settle(problem_of(graph), [0, -1, 1, 2, -1]) == [0, -1, 1, 2, -1]
+    assert refined(problem_of(graph), [0, -1, 1, 2, -1]) == [0, -1, 1, 2, -1]
 
 
 @given(graphs(colours=2))
-def test_settling_keeps_the_runs_and_never_adds_a_crossing(graph: Graph) -> None:
+def test_refinement_keeps_the_runs_and_never_adds_a_crossing(graph: Graph) -> None:
     problem = problem_of(graph)
     before = waves(problem, tails(problem), POLICIES[0])
-    after = settle(problem, before)
+    after = refined(problem, before)
     assert_positions(graph, after)
     assert max(after) <= max(before)
     assert crossings(problem, after) <= crossings(problem, before)

@@ -119,7 +119,7 @@ def test_tangents_reach_the_best_bound_and_the_optimum_of_a_chain(start: float) 
 
     search = PriceSearch(best, uses, {Place(FAST): start}, unlimited, offer)
     search.adjust_all(7_000)
-    search.settle(13_000)
+    search.search_again(13_000)
     highest = max(dual(problem, price) for price in (0.25, 0.5, 0.75, 1.0, 1.25, 1.5))
     assert best.bound >= highest * (1 - 1e-6)
     assert dual(problem, search.dearest[Place(FAST)]) == pytest.approx(best.bound, rel=1e-6)

@@ -19,7 +19,7 @@ from tvm import relax
 from annotated_region.backends.dnnl.graph import DataType, Dim, Graph, Kind, Node, TensorId
 from annotated_region.backends.dnnl.parameters import Permutation
 from annotated_region.backends.dnnl.views import NEW_AXIS, axes_kept
-from annotated_region.tvm_adapter.arithmetic import visit
+from annotated_region.functions.shape_variables import variables_in
 
 __all__ = ["OpenView", "open_views"]
 
@@ -93,11 +93,7 @@ def _has(graph: Graph, tensor: TensorId, extent: relax.Var) -> bool:
 
 
 def _mentions(number: Dim, extent: relax.Var) -> bool:
-    if isinstance(number, int):
-        return False
-    found: list[relax.Var] = []
-    visit(number, [(relax.Var, found.append)])
-    return any(each.same_as(extent) for each in found)
+    return any(each.same_as(extent) for each in variables_in(number))
 
 
 def _is_parameter(node: Node, extent: relax.Var) -> bool:

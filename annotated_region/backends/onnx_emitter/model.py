@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from annotated_region.backends.onnx_emitter.assembly import LARGEST_MESSAGE, arr
 from annotated_region.backends.onnx_emitter.dialect import Dialect
 from annotated_region.backends.onnx_emitter.emission import Emission
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator, Port
+from annotated_region.backends.onnx_emitter.packages import is_installed
 from annotated_region.errors import BackendUnavailableError, CodegenError
 from annotated_region.targets.translation import Declined
 from annotated_region.tvm_adapter.nodes import Constant
@@ -39,7 +39,7 @@ _CODES = {
 
 def missing_onnx() -> str | None:
     """Why models cannot be written on this machine, with a remedy; None if they can."""
-    return None if find_spec("onnx") else "the package onnx is not installed; pip install onnx"
+    return None if is_installed("onnx") else "the package onnx is not installed; pip install onnx"
 
 
 def _onnx() -> ModuleType:

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 
-from annotated_region.errors import BackendUnavailableError
+from annotated_region.backends.onnx_emitter.packages import missing_packages, required_package
 
 __all__ = ["PACKAGE", "require_library", "unavailable"]
 
 PACKAGE = "onnxruntime"
-_NEEDED = (PACKAGE, "onnx")
 
 
 def unavailable() -> str | None:
     """Why regions for ONNX Runtime cannot run on this machine, with a remedy; None if they can."""
-    missing = [name for name in _NEEDED if not _is_installed(name)]
-    if not missing:
-        return None
-    return f"{' and '.join(missing)} not installed; pip install {' '.join(missing)}"
-
-
-def _is_installed(name: str) -> bool:
-    """Whether a package of this name is installed; a namespace folder of the same name has no origin."""
-    spec = find_spec(name)
-    return spec is not None and spec.origin is not None
+    return missing_packages(PACKAGE, "onnx")
 
 
 def require_library() -> ModuleType:
@@ -36,7 +24,4 @@ def require_library() -> ModuleType:
     BackendUnavailableError
         It is not installed.
     """
-    reason = unavailable()
-    if reason:
-        raise BackendUnavailableError(f"target 'onnxruntime': {reason}")
-    return import_module(PACKAGE)
+    return required_package("onnxruntime", PACKAGE, unavailable)

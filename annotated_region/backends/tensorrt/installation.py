@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 
+from annotated_region.backends.onnx_emitter.packages import is_installed, required_package
 from annotated_region.backends.tensorrt.cuda import device_problem
-from annotated_region.errors import BackendUnavailableError
 
 __all__ = ["PACKAGE", "needs_python", "require_library", "unavailable"]
 
@@ -20,7 +19,7 @@ REMEDY = "on a machine with an NVIDIA GPU: pip install tensorrt onnx"
 def unavailable() -> str | None:
     """Why regions for TensorRT cannot run on this machine, with a remedy; None if they can."""
     for name in (PACKAGE, "onnx"):
-        if not _is_installed(name):
+        if not is_installed(name):
             return f"{'TensorRT' if name == PACKAGE else name} is not installed; {REMEDY}"
     return _import_problem() or device_problem()
 
@@ -28,12 +27,6 @@ def unavailable() -> str | None:
 def needs_python(_options: Mapping[str, object]) -> str | None:
     """Why its regions run only in Python processes."""
     return "TensorRT's engines are built and run by its Python package"
-
-
-def _is_installed(name: str) -> bool:
-    """Whether a package of this name is installed; a namespace folder of the same name has no origin."""
-    spec = find_spec(name)
-    return spec is not None and spec.origin is not None
 
 
 @cache
@@ -54,7 +47,4 @@ def require_library() -> ModuleType:
     BackendUnavailableError
         TensorRT or a GPU is missing; the message says what to install.
     """
-    reason = unavailable()
-    if reason:
-        raise BackendUnavailableError(f"target 'tensorrt': {reason}")
-    return import_module(PACKAGE)
+    return required_package("tensorrt", PACKAGE, unavailable)

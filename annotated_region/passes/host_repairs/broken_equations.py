@@ -20,7 +20,7 @@ import tvm
 from tvm import relax, te, tirx
 
 from annotated_region.functions.modules import functions_to_partition
-from annotated_region.tvm_adapter.arithmetic import visit
+from annotated_region.functions.shape_variables import variables_in
 from annotated_region.tvm_adapter.nodes import PrimExpr, TextConstant
 
 __all__ = ["name_equations"]
@@ -36,7 +36,7 @@ def name_equations(mod: tvm.IRModule) -> tvm.IRModule:
         differences = [] if cast is None else _differences(function, cast)
         if cast is not None and differences:
             builder = relax.BlockBuilder(result)
-            check = _check(_variables(differences), _messages(name.name_hint, function, differences))
+            check = _check(variables_in(*differences), _messages(name.name_hint, function, differences))
             called = builder.add_func(check, f"{name.name_hint}_extents")
             builder.update_func(name, _with_call(function, cast, called, differences))
             result = builder.get()
@@ -64,13 +64,6 @@ def _is_check(binding: relax.Binding) -> TypeGuard[relax.MatchCast]:
     return all(isinstance(each, tirx.IntImm) and int(each) == 0 for each in binding.ty.values or [None])
 
 
-def _variables(numbers: Sequence[PrimExpr]) -> list[tirx.Var]:
-    found: dict[tirx.Var, None] = {}
-    for number in numbers:
-        visit(number, [(tirx.Var, found.setdefault)])
-    return list(found)
-
-
 def _messages(
     name: str, function: relax.Function, differences: Sequence[PrimExpr]
 ) -> Iterator[tuple[PrimExpr, str]]:
@@ -79,7 +72,7 @@ def _messages(
     for number in differences:
         sides = (number.a, number.b) if isinstance(number, tirx.Sub) else (number, 0)
         left, right = (_SCRIPT.sub(r"\1", str(side)) for side in sides)
-        known = [f"{each.name} is {places[each]}" for each in _variables([number]) if each in places]
+        known = [f"{each.name} is {places[each]}" for each in variables_in(number) if each in places]
         yield (
             number,
             f"{name!r} is called with inputs of extents for which its model is not defined: {left} must be "
@@ -119,7 +112,7 @@ def _with_call(
     """The function with a call whose result is cast instead, which keeps the call alive."""
     builder, first = relax.BlockBuilder(), function.body.blocks[0]
     zeros = relax.TensorType((len(differences),), "int64")
-    call = builder.normalize(relax.op.call_tir(check, relax.Tuple(_variables(differences)), zeros))
+    call = builder.normalize(relax.op.call_tir(check, relax.Tuple(variables_in(*differences)), zeros))
     checked = relax.Var("checked_extents", call.ty)
     shape = builder.normalize(relax.op.tensor_to_shape(checked))
     known = relax.Var("known_extents", shape.ty)

@@ -25,8 +25,8 @@ from annotated_region.passes.host_repairs import (
 from annotated_region.passes.host_repairs.broken_equations import name_equations
 from annotated_region.passes.host_repairs.empty_constants import without_empty_constants
 from annotated_region.passes.host_repairs.running_counts import count_in_whole_numbers
+from annotated_region.passes.preparation.resolve_lengths import resolve_lengths
 from annotated_region.passes.preparation.rewrites import table_of
-from annotated_region.passes.preparation.settle_lengths import settle_lengths
 from annotated_region.passes.preparation.sweep import sweep
 
 __all__ = ["compile_for_host", "repaired"]
@@ -68,7 +68,7 @@ def repaired(mod: tvm.IRModule) -> tvm.IRModule:
 def _repaired(name: str, function: relax.Function) -> relax.Function:
     counted = count_in_whole_numbers(name, function)
     # A rewrite matches only ops that need its repair, and its result never does.
-    return without_empty_constants(sweep(settle_lengths(counted), TABLE, lowers_weight=False))
+    return without_empty_constants(sweep(resolve_lengths(counted), TABLE, lowers_weight=False))
 
 
 def compile_for_host(

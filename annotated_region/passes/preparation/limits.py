@@ -1,4 +1,4 @@
-"""Upper bounds of extents from checks at the beginning of a function, as `settle_lengths` emits them."""
+"""Upper bounds of extents from checks at the beginning of a function, as `resolve_lengths` emits them."""
 
 from __future__ import annotations
 

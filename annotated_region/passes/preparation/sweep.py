@@ -99,24 +99,24 @@ def _block(block: relax.BindingBlock, table: RewriteTable, editor: Editor) -> re
     changed = False
     with editor.block(block) as bindings:
         for binding in block.bindings:
-            settled = _settle(binding, table, editor)
-            changed |= not settled.same_as(binding)
-            editor.bind(settled)
+            rewritten = _at_fixed_point(binding, table, editor)
+            changed |= not rewritten.same_as(binding)
+            editor.bind(rewritten)
     return type(block)(bindings, block.span) if changed else block
 
 
-def _settle(binding: relax.Binding, table: RewriteTable, editor: Editor) -> relax.Binding:
+def _at_fixed_point(binding: relax.Binding, table: RewriteTable, editor: Editor) -> relax.Binding:
     """The binding, rewritten to a fixed point."""
     if not isinstance(binding, relax.VarBinding):
         return binding
     if isinstance(binding.value, relax.If):
         value: relax.Expr = _conditional(binding.value, table, editor)
     else:
-        value = _settled(binding, table, editor)
+        value = _value_at_fixed_point(binding, table, editor)
     return binding if value.same_as(binding.value) else relax.VarBinding(binding.var, value, binding.span)
 
 
-def _settled(binding: relax.VarBinding, table: RewriteTable, editor: Editor) -> relax.Expr:
+def _value_at_fixed_point(binding: relax.VarBinding, table: RewriteTable, editor: Editor) -> relax.Expr:
     value = binding.value
     if editor.borders_annotation(binding) or editor.is_held(binding):
         return value

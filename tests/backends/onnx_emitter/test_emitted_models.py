@@ -346,7 +346,7 @@ def test_weights_have_the_names_that_they_are_given():
 
 
 def test_without_onnx_models_are_claimed_but_not_written(monkeypatch):
-    monkeypatch.setattr("annotated_region.backends.onnx_emitter.model.find_spec", lambda _name: None)
+    monkeypatch.setattr("annotated_region.backends.onnx_emitter.packages.find_spec", lambda _name: None)
     model = emit(linear(), DIALECT)
     with pytest.raises(BackendUnavailableError, match="pip install onnx"):
         model.skeleton()

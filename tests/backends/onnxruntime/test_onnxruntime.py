@@ -22,6 +22,7 @@ from tvm import relax, tirx
 from tvm.relax import op
 
 import annotated_region as ar
+from annotated_region.backends.onnx_emitter import packages
 from annotated_region.backends.onnx_emitter.entry import Description
 from annotated_region.backends.onnxruntime import installation, runtime
 from annotated_region.backends.onnxruntime.session import SessionSettings
@@ -289,8 +290,8 @@ def test_a_provider_that_is_not_there_is_named_at_run_time():
 
 
 def test_a_missing_library_is_reported_with_its_remedy(monkeypatch):
-    find = installation.find_spec
-    monkeypatch.setattr(installation, "find_spec", lambda name: None if name == "onnxruntime" else find(name))
+    find = packages.find_spec
+    monkeypatch.setattr(packages, "find_spec", lambda name: None if name == "onnxruntime" else find(name))
     assert installation.unavailable() == "onnxruntime not installed; pip install onnxruntime"
     report = str(ar.explain(two_results(), ["onnxruntime"], prepare=False))
     assert "pip install onnxruntime" in report

@@ -23,6 +23,7 @@ from tvm import relax, tirx
 from tvm.relax import op
 
 import annotated_region as ar
+from annotated_region.backends.onnx_emitter import packages
 from annotated_region.backends.openvino import compiled, installation, runtime, support
 from annotated_region.backends.openvino.settings import CompileSettings
 from annotated_region.errors import (
@@ -416,8 +417,8 @@ def test_every_other_op_has_a_reason():
 
 
 def test_a_missing_library_is_reported_with_its_remedy(monkeypatch):
-    find = installation.find_spec
-    monkeypatch.setattr(installation, "find_spec", lambda name: None if name == "openvino" else find(name))
+    find = packages.find_spec
+    monkeypatch.setattr(packages, "find_spec", lambda name: None if name == "openvino" else find(name))
     assert installation.unavailable() == "openvino not installed; pip install openvino"
     report = ar.explain(two_results(), ["openvino"], prepare=False)
     assert "pip install openvino" in str(report)

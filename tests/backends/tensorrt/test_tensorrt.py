@@ -144,7 +144,7 @@ def test_building_works_and_running_says_what_to_install(tmp_path):
 
 
 def test_building_takes_the_package_onnx(monkeypatch):
-    monkeypatch.setattr("annotated_region.backends.onnx_emitter.model.find_spec", lambda _name: None)
+    monkeypatch.setattr("annotated_region.backends.onnx_emitter.packages.find_spec", lambda _name: None)
     with pytest.raises(BackendUnavailableError, match="the package onnx is not installed; pip install onnx"):
         ar.build(partitioned(two_results()))
 

@@ -31,8 +31,8 @@ from annotated_region.passes.preparation.elements.computing_rules import COMPUTI
 from annotated_region.passes.preparation.elements.element_reader import (
     WIDTHS,
     ElementReader,
+    is_bounded,
     occurrences,
-    sides,
 )
 from annotated_region.passes.preparation.elements.element_writer import (
     ElementWriter,
@@ -58,7 +58,7 @@ def compute_elements(view: OpView, editor: Editor) -> relax.Expr | None:
     """Case 1."""
     dtype = dtype_of(view.out_type)
     reader = _reader(view.call, editor) if dtype == "bool" or dtype in WIDTHS else None
-    if reader is None or dtype is None or any(map(_is_bounded, reader.extents)):
+    if reader is None or dtype is None or any(map(is_bounded, reader.extents)):
         return None
     found = reader.computed(view, reader.places)
     if found is None or SOURCES.isdisjoint(reader.names) or _loads_more(found, reader):
@@ -72,11 +72,6 @@ def compute_elements(view: OpView, editor: Editor) -> relax.Expr | None:
 def _reader(expr: relax.Expr, editor: Editor) -> ElementReader | None:
     shape = expr.ty.shape if isinstance(expr.ty, relax.TensorType) else None
     return ElementReader(editor, shape.values, RULES) if isinstance(shape, relax.ShapeExpr) else None
-
-
-def _is_bounded(extent: PrimExpr) -> bool:
-    """Whether an extent contains min or max, as for a clamped slice; users of the slice are simpler."""
-    return isinstance(extent, tirx.Min | tirx.Max) or any(map(_is_bounded, sides(extent)))
 
 
 def _loads_more(expr: PrimExpr, reader: ElementReader) -> bool:

@@ -42,7 +42,8 @@ __all__ = [
     "Index",
     "Load",
     "is_one",
-    "is_whole",
+    "is_bounded",
+    "is_number",
     "occurrences",
     "sides",
     "whole",
@@ -242,7 +243,7 @@ class ElementReader:
     def _load(self, expr: relax.Expr, index: Index) -> PrimExpr | None:
         dtype = dtype_of(expr.ty)
         is_simple = all(
-            is_whole(place, 0) or any(place.same_as(each) for each in self.places) for place in index
+            is_number(place, 0) or any(place.same_as(each) for each in self.places) for place in index
         )
         if not is_simple or (dtype != "bool" and dtype not in WIDTHS):
             return None
@@ -272,14 +273,19 @@ def whole(number: int) -> tirx.IntImm:
     return tirx.IntImm("int64", number)
 
 
-def is_whole(expr: PrimExpr, number: int) -> bool:
+def is_number(expr: PrimExpr, number: int) -> bool:
     """Whether an expression is the literal `number`."""
     return isinstance(expr, tirx.IntImm) and expr.value == number
 
 
+def is_bounded(extent: PrimExpr) -> bool:
+    """Whether an extent contains min or max, as for a clamped slice; users of the slice are simpler."""
+    return isinstance(extent, tirx.Min | tirx.Max) or any(map(is_bounded, sides(extent)))
+
+
 def is_one(extent: PrimExpr) -> bool:
     """Whether an extent is the literal 1."""
-    return is_whole(extent, 1)
+    return is_number(extent, 1)
 
 
 def occurrences(expr: PrimExpr) -> Counter[tirx.Var]:
@@ -320,7 +326,7 @@ def sides(expr: PrimExpr) -> tuple[PrimExpr, ...]:
 
 def _same_places(left: Index, right: Index) -> bool:
     return all(
-        one.same_as(other) or (is_whole(one, 0) and is_whole(other, 0))
+        one.same_as(other) or (is_number(one, 0) and is_number(other, 0))
         for one, other in zip(left, right, strict=True)
     )
 

@@ -24,8 +24,8 @@ from annotated_region.passes.preparation.affine import ARITHMETIC
 from annotated_region.passes.preparation.elements.element_reader import (
     ElementReader,
     Load,
+    is_number,
     is_one,
-    is_whole,
     occurrences,
     sides,
     whole,
@@ -154,7 +154,7 @@ class ElementWriter:
         if extents is None:
             return None
         for position, (place, extent) in enumerate(zip(load.index, extents, strict=True)):
-            if is_whole(place, 0) and is_one(extent):
+            if is_number(place, 0) and is_one(extent):
                 continue
             axis = next((n for n, each in enumerate(self._reader.places) if each.same_as(place)), None)
             if axis is None or axis in axes or not self._reader.are_equal(extent, self._reader.extents[axis]):

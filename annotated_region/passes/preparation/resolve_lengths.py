@@ -31,15 +31,15 @@ from tvm import relax, tirx
 
 from annotated_region.functions.extent_checks import with_extent_checks
 from annotated_region.functions.retyping import Emit, retyped
-from annotated_region.passes.preparation.elements.element_reader import sides
+from annotated_region.passes.preparation.elements.element_reader import is_bounded, is_number
 from annotated_region.passes.preparation.reads import annotated_variables
 from annotated_region.tvm_adapter.nodes import Analyzer, ConstIntBound, PrimExpr
-from annotated_region.tvm_adapter.types import shape_of
+from annotated_region.tvm_adapter.types import shape_of, shape_vars_of
 
-__all__ = ["settle_lengths"]
+__all__ = ["resolve_lengths"]
 
 
-def settle_lengths(function: relax.Function) -> relax.Function:
+def resolve_lengths(function: relax.Function) -> relax.Function:
     """The function with lengths resolved by its bounds, which are checked at its beginning.
 
     Notes
@@ -49,10 +49,10 @@ def settle_lengths(function: relax.Function) -> relax.Function:
     bounds = _bounds_of(function)
     if not bounds or any(True for _ in annotated_variables(function.body)):
         return function
-    settling = _Settling(bounds)
-    settled = retyped(function, settling.rewritten)
-    turned = [(simple, extent) for extent, simple in settling.equations]
-    return with_extent_checks(settled, turned) if turned else settled
+    resolver = _Resolver(bounds)
+    resolved = retyped(function, resolver.rewritten)
+    turned = [(simple, extent) for extent, simple in resolver.equations]
+    return with_extent_checks(resolved, turned) if turned else resolved
 
 
 def _bounds_of(function: relax.Function) -> dict[tirx.Var, ConstIntBound]:
@@ -63,23 +63,14 @@ def _bounds_of(function: relax.Function) -> dict[tirx.Var, ConstIntBound]:
     lower = function.attrs.get("tir_var_lower_bound", {})
     found: dict[tirx.Var, ConstIntBound] = {}
     for param in function.params:
-        for variable in _variables_in(param.ty):
+        for variable in shape_vars_of(param.ty):
             if variable.name in upper:
                 least = max(int(lower[variable.name]) if variable.name in lower else 0, 0)
                 found[variable] = ConstIntBound(least, max(int(upper[variable.name]), least))
     return found
 
 
-def _variables_in(type_: tvm.ir.Type) -> list[tirx.Var]:
-    shape = type_.shape if isinstance(type_, relax.TensorType) else None
-    return (
-        [each for each in shape.values if isinstance(each, tirx.Var)]
-        if isinstance(shape, relax.ShapeExpr)
-        else []
-    )
-
-
-class _Settling:
+class _Resolver:
     """Rewrites calls, and records the equations that must hold."""
 
     def __init__(self, bounds: dict[tirx.Var, ConstIntBound]) -> None:
@@ -101,15 +92,15 @@ class _Settling:
 
     def _shape(self, shape: relax.ShapeExpr) -> relax.ShapeExpr:
         """Case 2."""
-        settled = [self._settled(extent) for extent in shape.values]
-        changed = any(not new.same_as(old) for new, old in zip(settled, shape.values, strict=True))
-        return relax.ShapeExpr(settled) if changed else shape
+        resolved = [self._resolved(extent) for extent in shape.values]
+        changed = any(not new.same_as(old) for new, old in zip(resolved, shape.values, strict=True))
+        return relax.ShapeExpr(resolved) if changed else shape
 
-    def _settled(self, extent: PrimExpr) -> PrimExpr:
-        if not _is_bounded(extent):
+    def _resolved(self, extent: PrimExpr) -> PrimExpr:
+        if not is_bounded(extent):
             return extent
         simple = self._analyzer.simplify(extent)
-        if _is_bounded(simple):
+        if is_bounded(simple):
             return extent
         self._require(extent, simple)
         return simple
@@ -131,14 +122,14 @@ class _Settling:
             return None
         axis = int(written) % len(shape.values)
         end = _inside(end, data, axis)
-        if not _is_bounded(shape.values[axis]) or any(not _is_number(step, 1) for (step,) in steps):
+        if not is_bounded(shape.values[axis]) or any(not is_number(step, 1) for (step,) in steps):
             return None
         length = self._analyzer.simplify(tirx.Sub(end, begin))
         is_forward = self._analyzer.can_prove(tirx.GE(begin, tirx.IntImm("int64", 0)))
         if not is_forward or not self._analyzer.can_prove_equal(shape.values[axis], length):
             return None
         self._require(shape.values[axis], length)
-        first = self._settled(begin)
+        first = self._resolved(begin)
         rows = emit(relax.op.arange(first, self._analyzer.simplify(tirx.Add(first, length)), 1, "int64"))
         return relax.op.take(data, rows, axis)
 
@@ -149,11 +140,3 @@ def _inside(end: PrimExpr, data: relax.Expr, axis: int) -> PrimExpr:
     if not isinstance(end, tirx.IntImm) or not isinstance(extent, tirx.IntImm):
         return end
     return extent if end.value > extent.value else end
-
-
-def _is_number(expr: relax.Expr, number: int) -> bool:
-    return isinstance(expr, tirx.IntImm) and expr.value == number
-
-
-def _is_bounded(extent: PrimExpr) -> bool:
-    return isinstance(extent, tirx.Min | tirx.Max) or any(map(_is_bounded, sides(extent)))

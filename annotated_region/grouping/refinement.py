@@ -1,4 +1,4 @@
-"""Settling: moves vertices between runs, within what validity allows, to reduce the values that cross.
+"""Refinement: moves vertices between runs, within what validity allows, to reduce the values that cross.
 
 Waves assign a vertex to the first run that can take it. The reshape of a constant then lies in the first run,
 and its value crosses to the tenth, where its only consumer is; it can be moved there::
@@ -12,13 +12,13 @@ from annotated_region.graphs import Dag
 from annotated_region.grouping.problem import GroupingProblem
 from annotated_region.grouping.waves import Positions, turned
 
-__all__ = ["crossings", "settle"]
+__all__ = ["crossings", "refined"]
 
 _CANDIDATES = 8
 """The number of runs tried for one vertex; keeps vertices of high degree linear."""
 
 
-def settle(problem: GroupingProblem, positions: Positions) -> Positions:
+def refined(problem: GroupingProblem, positions: Positions) -> Positions:
     """Positions with the same runs or fewer, and no more values that cross between runs.
 
     Notes
