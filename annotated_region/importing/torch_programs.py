@@ -13,9 +13,15 @@ from tvm import relax
 from annotated_region.arguments import brief_repr
 from annotated_region.checked import checked
 from annotated_region.errors import AnnotatedRegionError, ModelError, UsageError
+from annotated_region.importing.complex_programs import (
+    has_complex_constants,
+    require_real_borders,
+    with_real_constants,
+)
 from annotated_region.importing.derived_extents import with_derived_extents
 from annotated_region.importing.origins import NodeResults, with_origins
 from annotated_region.importing.torch_converters.agreement import Agreement
+from annotated_region.importing.torch_converters.complex_numbers import COMPLEX, converted, is_complex
 from annotated_region.importing.torch_converters.converting import CONVERTERS
 from annotated_region.importing.torch_converters.torch_node import TorchNode, shape_difference
 from annotated_region.importing.torch_inputs import with_fixed_extents
@@ -47,6 +53,7 @@ def from_exported_program(
 
     An origin is the path of the PyTorch module that contains an op and the source line of its
     call, such as ``"layers.0.attention.query (model.py:42)"``. `explain` shows origins, and pins accept them.
+    Complex numbers inside of the program become pairs of tensors.
     Half precision products keep the type of their operands, as in PyTorch; TVM would use float32.
     Group norms may lack scale and shift, and use bfloat16. Arithmetic of mixed data types, index tensors,
     slices from an end, scatters and grids are converted here, because TVM converts them wrongly or rejects
@@ -85,9 +92,11 @@ def from_exported_program(
         raise ModelError("an exported program needs the package torch") from error
     _require_program(isinstance(program, ExportedProgram), program)
     noted = _NotedConversions(dict(custom_convert_map or {}), _constants_of(program))
-    names = dict.fromkeys((*ExportedProgramImporter().create_convert_map(), *CONVERTERS, *noted.custom))
+    known = (*ExportedProgramImporter().create_convert_map(), *CONVERTERS, *COMPLEX)
+    names = dict.fromkeys((*known, *noted.custom))
+    require_real_borders(program)
     try:
-        fixed = with_fixed_extents(program) if options.get("run_ep_decomposition", True) else None
+        fixed = _prepared(program) if options.get("run_ep_decomposition", True) else None
     except RuntimeError as error:
         raise ModelError(f"PyTorch cannot decompose the program: {first_line(error)}") from error
     if fixed is not None:
@@ -102,6 +111,15 @@ def from_exported_program(
     mod = noted.agreement.equations.checked_by(with_origins(mod, noted.results))
     mod["main"] = with_derived_extents(mod["main"])
     return mod
+
+
+def _prepared(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram | None:
+    """A decomposed copy of the program that TVM reads; None if it reads the program itself."""
+    fixed = with_fixed_extents(program)
+    if fixed is not None:
+        return with_real_constants(fixed) or fixed
+    has_complex = has_complex_constants(program)
+    return with_real_constants(program.run_decompositions()) if has_complex else None
 
 
 def _require_program(condition: bool, program: object) -> None:
@@ -172,6 +190,13 @@ class _NotedConversions:
     def _converted(self, name: str, node: fx.Node, importer: ExportedProgramImporter) -> object:
         """The result of a node by this package's converters, or otherwise by TVM's."""
         self._table = self._table or importer.create_convert_map()
+        if is_complex(node):
+            return converted(
+                TorchNode(node, importer, self.constants), lambda: self._of_reals(name, node, importer)
+            )
+        return self._of_reals(name, node, importer)
+
+    def _of_reals(self, name: str, node: fx.Node, importer: ExportedProgramImporter) -> object:
         converter = CONVERTERS.get(name)
         own = None if converter is None else converter(TorchNode(node, importer, self.constants))
         if own is None and name not in self._table:

@@ -435,6 +435,7 @@ LAWS: Mapping[Kind, Law] = {
     Kind.FLOOR: _same,
     Kind.CEILING: _same,
     Kind.TRUNCATION: _same,
+    Kind.ELEMENTARY: _same,
     Kind.LRN: _same,
 }
 OTHERS = (

@@ -95,6 +95,7 @@ class Kind(Enum):
     FLOOR = "floor"
     CEILING = "ceiling"
     TRUNCATION = "truncation"
+    ELEMENTARY = "elementary"
     PAD = "pad"
     RMS_NORM = "rms_norm"
     ROTATION = "rotation"

@@ -21,6 +21,7 @@ __all__ = [
     "Convolution",
     "Cumulation",
     "Curve",
+    "Elementary",
     "Border",
     "BorderPadding",
     "GroupNorm",
@@ -39,6 +40,7 @@ __all__ = [
     "Reduction",
     "Requantization",
     "Resampling",
+    "ScalarFunction",
     "Scale",
     "Softmax",
     "Whole",
@@ -386,12 +388,35 @@ class Predicate(Parameters):
     property: Property
 
 
+class ScalarFunction(Enum):
+    """A function of single numbers that is computed one by one, by the C++ library."""
+
+    ARC_COSINE = "arc_cosine"
+    ARC_HYPERBOLIC_COSINE = "arc_hyperbolic_cosine"
+    ARC_SINE = "arc_sine"
+    ARC_HYPERBOLIC_SINE = "arc_hyperbolic_sine"
+    ARC_TANGENT = "arc_tangent"
+    ARC_HYPERBOLIC_TANGENT = "arc_hyperbolic_tangent"
+    HYPERBOLIC_COSINE = "hyperbolic_cosine"
+    HYPERBOLIC_SINE = "hyperbolic_sine"
+    TANGENT = "tangent"
+    SIGN = "sign"
+
+
+@dataclass(frozen=True, slots=True)
+class Elementary(Parameters):
+    """An element-wise function of float32."""
+
+    function: ScalarFunction
+
+
 @dataclass(frozen=True, slots=True)
 class Cumulation(Parameters):
-    """Cumulative sums along an axis, including each element unless `exclusive`."""
+    """Cumulative sums or products along an axis, including each element unless `exclusive`."""
 
     axis: int
     exclusive: bool
+    multiplies: bool
 
 
 @dataclass(frozen=True, slots=True)

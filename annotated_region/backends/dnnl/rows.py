@@ -25,6 +25,7 @@ from annotated_region.backends.dnnl.parameters import (
     Mask,
     Parameters,
     Property,
+    ScalarFunction,
     WholeFunction,
 )
 
@@ -35,7 +36,17 @@ ENUMERATIONS: Mapping[str, type[Enum]] = {
     "Type": DataType,
     **{
         each.__name__: each
-        for each in (Mask, Causal, WholeFunction, Comparison, Property, Bounds, Border, Combination)
+        for each in (
+            Mask,
+            Causal,
+            WholeFunction,
+            Comparison,
+            Property,
+            Bounds,
+            Border,
+            Combination,
+            ScalarFunction,
+        )
     },
 }
 """The enums shared by both languages, by their C++ names."""

@@ -12,6 +12,7 @@ from annotated_region.importing.torch_converters import (  # noqa: F401 - each r
     copies,
     distances,
     embedding_bags,
+    fourier,
     functions,
     group_norms,
     grouped_products,

@@ -51,8 +51,12 @@ class TorchNode:
 
     @property
     def dtype(self) -> str:
-        """The data type of the result in PyTorch, such as ``"float32"``; empty if it is not a tensor."""
-        return str(getattr(self.node.meta.get("val"), "dtype", "")).removeprefix("torch.")
+        """The data type of the result in PyTorch, such as ``"float32"``; empty if it is not a tensor.
+
+        That of a complex result is the type of its parts.
+        """
+        name = str(getattr(self.node.meta.get("val"), "dtype", "")).removeprefix("torch.")
+        return {"complex32": "float16", "complex64": "float32", "complex128": "float64"}.get(name, name)
 
     def argument(self, place: int, name: str = "", default: object = None) -> object:
         """An argument, with nodes replaced by their values."""

@@ -31,7 +31,8 @@ def recipes() -> dict[str, Recipe]:
         **reductions,
         **searches,
         **soft,
-        "relax.cumsum": _cumsum,
+        "relax.cumsum": partial(_cumulated, "relax.cumsum"),
+        "relax.cumprod": partial(_cumulated, "relax.cumprod"),
         "relax.nn.batch_norm": _batch_norm,
         "relax.nn.layer_norm": _layer_norm,
         "relax.nn.rms_norm": _rms_norm,
@@ -66,11 +67,11 @@ def _search(name: str, bench: Workbench) -> relax.Expr | None:
     return call_of(name)(value, axis, keepdims=bench.draw(st.booleans()))
 
 
-def _cumsum(bench: Workbench) -> relax.Expr | None:
+def _cumulated(name: str, bench: Workbench) -> relax.Expr | None:
     value = bench.value()
-    return (
-        None if value is None else relax.op.cumsum(value, axis=bench.draw(st.integers(0, rank_of(value) - 1)))
-    )
+    if value is None:
+        return None
+    return call_of(name)(value, axis=bench.draw(st.integers(0, rank_of(value) - 1)))
 
 
 def _channels(bench: Workbench, value: relax.Expr, axis: int) -> tuple[relax.Expr, relax.Expr]:

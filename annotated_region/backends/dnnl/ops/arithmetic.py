@@ -15,7 +15,14 @@ from annotated_region.backends.dnnl.ops.checks import (
     operand_problem,
 )
 from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
-from annotated_region.backends.dnnl.parameters import COMMUTATIVE, Arithmetic, Curve, linear
+from annotated_region.backends.dnnl.parameters import (
+    COMMUTATIVE,
+    Arithmetic,
+    Curve,
+    Elementary,
+    ScalarFunction,
+    linear,
+)
 from annotated_region.backends.dnnl.views import align_rank, broadcast_to, reshape
 from annotated_region.targets.op_view import OpView
 
@@ -48,6 +55,20 @@ OWN_FUNCTIONS: Mapping[str, Kind] = {
 }
 """Unary functions for which oneDNN has no primitive, or no exact one."""
 
+FUNCTIONS: Mapping[str, ScalarFunction] = {
+    "relax.acos": ScalarFunction.ARC_COSINE,
+    "relax.acosh": ScalarFunction.ARC_HYPERBOLIC_COSINE,
+    "relax.asin": ScalarFunction.ARC_SINE,
+    "relax.asinh": ScalarFunction.ARC_HYPERBOLIC_SINE,
+    "relax.atan": ScalarFunction.ARC_TANGENT,
+    "relax.atanh": ScalarFunction.ARC_HYPERBOLIC_TANGENT,
+    "relax.cosh": ScalarFunction.HYPERBOLIC_COSINE,
+    "relax.sinh": ScalarFunction.HYPERBOLIC_SINE,
+    "relax.tan": ScalarFunction.TANGENT,
+    "relax.sign": ScalarFunction.SIGN,
+}
+"""Unary functions of the C++ library, which are rare: they are not vectorized."""
+
 ALGORITHMS: Mapping[str, str] = {
     "relax.add": "binary_add",
     "relax.subtract": "binary_sub",
@@ -69,6 +90,11 @@ def _own_function(call: OpConversion) -> TensorId:
     if kind is Kind.GELU and call.graph.finite_math:
         return call.add(Kind.ELTWISE, [call.operand(0)], Curve("eltwise_gelu_erf"))
     return call.add(kind, [call.operand(0)])
+
+
+@converts(*FUNCTIONS)
+def _elementary(call: OpConversion) -> TensorId:
+    return call.add(Kind.ELEMENTARY, [call.operand(0)], Elementary(FUNCTIONS[call.op.name]))
 
 
 def _slope_problem(op: OpView) -> Problems:

@@ -163,12 +163,13 @@ def _astype(call: OpConversion) -> TensorId:
     return graph.cast(graph.cast(number, wanted), DataType.FLOAT32)
 
 
-@converts("relax.cumsum", types=MOVABLE, result=(FLOAT, *WHOLE))
-def _cumsum(call: OpConversion) -> TensorId:
-    """Cumulative sum in the type of the result; without an axis, over the flattened tensor."""
+@converts("relax.cumsum", "relax.cumprod", types=MOVABLE, result=(FLOAT, *WHOLE))
+def _cumulated(call: OpConversion) -> TensorId:
+    """Cumulative sums or products in the type of the result; without an axis, over the flattened tensor."""
     axis, graph = call.attrs["axis"], call.graph
     data = graph.cast(call.operand(0), call.importer.dtype(call.op.out_type))
-    parameters = Cumulation((axis or 0) % len(call.shape), bool(call.attrs["exclusive"]))
+    multiplies = call.op.name == "relax.cumprod"
+    parameters = Cumulation((axis or 0) % len(call.shape), bool(call.attrs["exclusive"]), multiplies)
     return call.add(Kind.CUMULATION, [reshape(graph, data, call.shape)], parameters)
 
 

@@ -2,16 +2,6 @@
 
 namespace annotated_region_dnnl {
 
-template <typename T>
-T product_of(T left, T right) {
-  if constexpr (std::is_integral_v<T>) {
-    using Bits = std::make_unsigned_t<T>;
-    return static_cast<T>(static_cast<Bits>(left) * static_cast<Bits>(right));  // wraps around
-  } else {
-    return left * right;
-  }
-}
-
 // Calls `action` with a zero of the type of the updates and the function that combines an element and an update. Where
 // updates replace elements, only their size matters. The operands of a minimum or maximum are compared in TVM's order,
 // so that NaN has the same effect.

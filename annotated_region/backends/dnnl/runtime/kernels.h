@@ -196,6 +196,31 @@ inline void floor(Builder& builder, const NodeRow& node) { apply(builder, node, 
 inline void ceiling(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::ceil>, "ceiling"); }
 inline void truncation(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::trunc>, "trunc"); }
 
+// 0 for no number, as TVM has it.
+inline float sign_of(float number) { return static_cast<float>((number > 0.0f) - (number < 0.0f)); }
+
+using ElementRun = void (*)(const float* from, float* to, int64_t size);
+
+inline ElementRun run_of(ScalarFunction function) {
+  switch (function) {
+    case ScalarFunction::arc_cosine: return one_by_one<std::acos>;
+    case ScalarFunction::arc_hyperbolic_cosine: return one_by_one<std::acosh>;
+    case ScalarFunction::arc_sine: return one_by_one<std::asin>;
+    case ScalarFunction::arc_hyperbolic_sine: return one_by_one<std::asinh>;
+    case ScalarFunction::arc_tangent: return one_by_one<std::atan>;
+    case ScalarFunction::arc_hyperbolic_tangent: return one_by_one<std::atanh>;
+    case ScalarFunction::hyperbolic_cosine: return one_by_one<std::cosh>;
+    case ScalarFunction::hyperbolic_sine: return one_by_one<std::sinh>;
+    case ScalarFunction::tangent: return one_by_one<std::tan>;
+    case ScalarFunction::sign: return one_by_one<sign_of>;
+  }
+  throw std::logic_error("no such function");
+}
+
+inline void elementary(Builder& builder, const NodeRow& node) {
+  apply(builder, node, run_of(parameters_of<ElementaryRow>(node).function), "elementary");
+}
+
 // inputs: data, and optionally a scale. Over the last axis.
 inline void rms_norm(Builder& builder, const NodeRow& node) {
   const Dims dims = builder.dims(node.output);

@@ -171,12 +171,23 @@ T sum_of(T left, T right) {
 }
 
 template <typename T>
-void cumulated_run(const T* from, T* to, int64_t extent, int64_t step, bool exclusive) {
-  T sum = exclusive ? T{0} : from[0];
-  to[0] = sum;
+T product_of(T left, T right) {
+  if constexpr (std::is_integral_v<T>) {
+    using Bits = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<Bits>(left) * static_cast<Bits>(right));  // wraps around
+  } else {
+    return left * right;
+  }
+}
+
+template <typename T>
+void cumulated_run(const T* from, T* to, int64_t extent, int64_t step, bool exclusive, bool multiplies) {
+  T whole = exclusive ? static_cast<T>(multiplies ? 1 : 0) : from[0];
+  to[0] = whole;
   for (int64_t item = 1; item < extent; ++item) {
-    sum = sum_of(sum, from[(exclusive ? item - 1 : item) * step]);
-    to[item * step] = sum;
+    const T next = from[(exclusive ? item - 1 : item) * step];
+    whole = multiplies ? product_of(whole, next) : sum_of(whole, next);
+    to[item * step] = whole;
   }
 }
 
@@ -187,12 +198,12 @@ inline void cumulation(Builder& builder, const NodeRow& node) {
   const int64_t outer = volume(dims, 0, axis), extent = dims[axis], inner = volume(dims, axis + 1, dims.size());
   with_numbers(builder.stated(node.output).get_data_type(), [&](auto zero) {
     using T = decltype(zero);
-    const auto kernel = [=, exclusive = given.exclusive](const std::vector<char*>& pointers) {
+    const auto kernel = [=, exclusive = given.exclusive, multiplies = given.multiplies](const std::vector<char*>& pointers) {
 #pragma omp parallel for
       for (int64_t run = 0; run < outer * inner; ++run) {
         const int64_t begin = run / inner * extent * inner + run % inner;
         cumulated_run(reinterpret_cast<const T*>(pointers[0]) + begin, reinterpret_cast<T*>(pointers[1]) + begin, extent,
-                      inner, exclusive);
+                      inner, exclusive, multiplies);
       }
     };
     add_plain_kernel(builder, node, kernel, "cumulate");

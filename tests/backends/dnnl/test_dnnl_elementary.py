@@ -1,0 +1,94 @@
+"""Functions that the C++ library computes, and cumulative products, beside NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+from kits.backends.dnnl.dnnl_harness import needs_onednn, offload, ops_on_host
+from kits.backends.relax_kit import module, var
+from tvm import relax
+from tvm.relax import op
+
+import annotated_region as ar
+
+pytestmark = needs_onednn
+
+EDGES = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-42, -1e-42, 1.0, -1.0, 90.0, -90.0], "float32")
+FUNCTIONS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
+    "acos": np.arccos,
+    "acosh": np.arccosh,
+    "asin": np.arcsin,
+    "asinh": np.arcsinh,
+    "atan": np.arctan,
+    "atanh": np.arctanh,
+    "cosh": np.cosh,
+    "sinh": np.sinh,
+    "tan": np.tan,
+    "sign": lambda x: np.nan_to_num(np.sign(x)),
+}
+
+
+def numbers() -> np.ndarray:
+    draw = np.random.default_rng(5)
+    return np.concatenate(
+        [EDGES, draw.uniform(-1, 1, 500), draw.uniform(-80, 80, 500), draw.normal(size=500) * 1e-4]
+    ).astype("float32")
+
+
+def computed(function: Callable[..., relax.Expr], *given: np.ndarray) -> np.ndarray:
+    params = [var(f"x{place}", each.shape, str(each.dtype)) for place, each in enumerate(given)]
+    made = ar.partition(module(params, lambda _builder: function(*params)), ["dnnl"], prepare=False)
+    assert not ops_on_host(made, "main")
+    return offload(made).call("main", *given)[0]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_exact_to_two_places_of_float32(name):
+    """Also where TVM's own approximations on the host are further off."""
+    given = numbers()
+    with np.errstate(all="ignore"):
+        expected = FUNCTIONS[name](given.astype("float64")).astype("float32")
+    np.testing.assert_array_max_ulp(computed(getattr(op, name), given), expected, 2)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("axis", [0, 1, -1, None])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "int32"])
+def test_cumulative_products_are_those_of_numpy(dtype, axis, exclusive):
+    """Whole numbers wrap around."""
+    draw = np.random.default_rng(7)
+    given = (draw.uniform(-2, 2, (3, 40)) if dtype == "float32" else draw.integers(-9, 9, (3, 40))).astype(
+        dtype
+    )
+    given[given == 0] = 3
+    expected = np.cumprod(given, axis, dtype)
+    if exclusive:
+        before = np.roll(expected, 1, axis)
+        first = (0,) if axis is None else tuple(0 if each == axis % 2 else slice(None) for each in range(2))
+        before[first] = 1
+        expected = before
+    found = computed(lambda x: op.cumprod(x, axis, exclusive=exclusive), given)
+    np.testing.assert_allclose(found, expected, 1e-6 if dtype == "float32" else 0)
+
+
+def test_cumulative_products_of_truth_values_are_whole_numbers():
+    given = np.array([[True, True, False, True], [True, True, True, True]])
+    found = computed(lambda x: op.cumprod(x, 1, "int64"), given)
+    np.testing.assert_array_equal(found, np.cumprod(given, 1, "int64"))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_functions_of_halves_are_computed_in_float32(dtype):
+    given = np.linspace(-0.9, 0.9, 64, dtype="float32")
+    x = var("x", (64,))
+
+    def make(builder):
+        half = builder.emit(op.astype(x, dtype))
+        return op.astype(builder.emit(op.atanh(half)), "float32")
+
+    made = ar.partition(module([x], make), ["dnnl"], prepare=False)
+    assert not ops_on_host(made, "main")
+    (found,) = offload(made).call("main", given)
+    np.testing.assert_allclose(found, np.arctanh(given), 2e-2, 1e-2)
