@@ -122,7 +122,7 @@ def comparison(node: TorchNode) -> relax.Expr | None:
     """A comparison in the type to which PyTorch promotes both operands."""
     left, right = node.argument(0), node.argument(1)
     # TVM cannot order booleans, and compares those without axes wrongly.
-    promoted = _promoted(node)
+    promoted = node.promoted(0, 1)
     dtype = "int8" if promoted == "bool" else promoted
     fits = all(_fits(each, dtype) for each in (left, right))
     if fits and not _is_extent(left) and not _is_extent(right):
@@ -207,11 +207,3 @@ def _operand(node: TorchNode, value: object, dtype: str) -> relax.Expr | None:
     if isinstance(value, relax.Expr) and is_tensor(value):
         return node.cast(value, dtype)
     return node.number_as_tensor(value, dtype)
-
-
-def _promoted(node: TorchNode) -> str:
-    """The type to which PyTorch promotes the operands of a node for a comparison."""
-    import torch  # noqa: PLC0415 - installed, since the program was loaded
-
-    values = [getattr(each, "meta", {}).get("val", each) for each in node.node.args[:2]]
-    return str(torch.result_type(*values)).removeprefix("torch.")

@@ -125,13 +125,13 @@ def _parts(extent: int, count: int) -> list[tuple[int, int]]:
     return [(part * extent // count, -(-(part + 1) * extent // count)) for part in range(count)]
 
 
-@converts("adaptive_max_pool2d.default")
+@converts("adaptive_max_pool2d.default", "adaptive_max_pool3d.default")
 def largest_of_parts(node: TorchNode) -> relax.Expr:
-    """The maxima of parts of an image, as many as given; rejected if their places are read."""
+    """The maxima of parts of an image or a volume, as many as given; rejected if their places are read."""
     largest_without_places(node)
     data, counts = node.tensor(0), node.argument(1, "output_size")
     assert isinstance(counts, list)
-    for axis, count in enumerate(counts, len(extents_of_tensor(data)) - 2):
+    for axis, count in enumerate(counts, len(extents_of_tensor(data)) - len(counts)):
         data = _largest_of_rows(node, data, axis, int(count))
     return node.emit(relax.Tuple([data]))
 

@@ -1,4 +1,4 @@
-"""Stable sorts, and largest elements in any order, which TVM 0.27's importer lacks.
+"""Stable sorts, largest elements in any order, and places in sorted rows, which TVM 0.27's importer lacks.
 
 TVM's own sort is stable on the host.
 """
@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from tvm import relax
 
+from annotated_region.errors import ModelError
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import (
     TorchNode,
     dtype_of_tensor,
     extents_of_tensor,
+    is_tensor,
 )
+from annotated_region.tvm_adapter.types import expect
 
 
 @converts("sort.stable")
@@ -40,3 +43,48 @@ def first_in_order(node: TorchNode) -> relax.Expr | None:
         return None
     largest = bool(node.argument(3, "largest", default=True))
     return node.emit(relax.op.topk(data, count, axis, "both", largest, "int64"))
+
+
+@converts("kthvalue.default")
+def one_in_order(node: TorchNode) -> relax.Expr:
+    """The element that is the ``k``-th smallest along an axis, and its index."""
+    data, count, axis = node.tensor(0), node.argument(1, "k"), node.argument(2, "dim", -1)
+    rank = len(extents_of_tensor(data))
+    if not rank:
+        return node.emit(relax.Tuple([data, relax.const(0, "int64")]))
+    assert isinstance(count, int)
+    assert isinstance(axis, int)
+    axis %= rank
+    first = node.emit(relax.op.topk(data, count, axis, "both", largest=False, dtype="int64"))
+    keeps = bool(node.argument(3, "keepdim", default=False))
+    place = relax.const([count - 1] if keeps else count - 1, "int64")
+    found = [
+        node.emit(relax.op.take(node.emit(relax.TupleGetItem(first, part)), place, axis)) for part in (0, 1)
+    ]
+    return node.emit(relax.Tuple(found))
+
+
+@converts("searchsorted.Tensor", "searchsorted.Scalar")
+def places_in_order(node: TorchNode) -> relax.Expr:
+    """Where numbers belong in sorted rows: how many elements of a row stand before them.
+
+    A row is compared as a whole, which targets do at once where a search by halves takes step by step.
+    """
+    row, given = node.tensor(0), node.argument(1, "self")
+    options = node.node.kwargs
+    if options.get("sorter") is not None:
+        raise ModelError("a sorter is not supported; sort the rows")
+    dtype = node.promoted(0, 1)
+    if isinstance(given, relax.Expr) and is_tensor(given):
+        numbers = node.cast(given, dtype)
+    else:
+        numbers = expect(relax.Expr, node.number_as_tensor(given, dtype))
+    rank = len(extents_of_tensor(numbers))
+    is_shared = len(extents_of_tensor(row)) == 1
+    row = node.cast(row, dtype)
+    rows = row if is_shared else node.emit(relax.op.expand_dims(row, rank - 1))
+    is_right = options.get("right") or options.get("side") == "right"
+    behind = relax.op.greater if is_right else relax.op.greater_equal
+    is_behind = node.emit(behind(rows, node.emit(relax.op.expand_dims(numbers, rank))))
+    is_before = node.cast(node.emit(relax.op.logical_not(is_behind)), "int64")
+    return node.cast(node.emit(relax.op.sum(is_before, -1)), node.dtype)

@@ -73,6 +73,14 @@ class TorchNode:
         # Numbers and strings are not nodes, and nodes are compared by identity.
         return self.importer.env[value] if hasattr(value, "all_input_nodes") else value
 
+    def promoted(self, *places: int) -> str:
+        """The data type to which PyTorch promotes two arguments."""
+        import torch  # noqa: PLC0415 - installed, since the program was loaded
+
+        given = (self.given(place) for place in places)
+        values = [getattr(each, "meta", {}).get("val", each) for each in given]
+        return str(torch.result_type(*values)).removeprefix("torch.")
+
     def tensor(self, place: int, name: str = "") -> relax.Expr:
         """An argument that is a tensor according to the schema of the op."""
         return expect(relax.Expr, self.argument(place, name))

@@ -123,3 +123,23 @@ def squeezed(node: TorchNode) -> relax.Expr:
     axes = [int(axis) % len(extents) for axis in given] if extents else []
     single = [axis for axis in axes if isinstance(extents[axis], int) and extents[axis] == 1]
     return node.emit(relax.op.squeeze(data, single)) if single else data
+
+
+@converts("diagonal.default")
+def diagonal(node: TorchNode) -> relax.Expr | None:
+    """A diagonal of matrices of static extents, as elements that are taken; TVM has it as an `einsum`."""
+    data, offset = node.tensor(0), node.argument(1, "offset", 0)
+    extents = extents_of_tensor(data)
+    one, other = (
+        int(str(node.argument(place, f"dim{place - 1}", place - 2))) % len(extents) for place in (2, 3)
+    )
+    rows, columns = extents[one], extents[other]
+    if not isinstance(rows, int) or not isinstance(columns, int) or not isinstance(offset, int):
+        return None
+    rest = [axis for axis in range(len(extents)) if axis not in (one, other)]
+    turned = node.emit(relax.op.permute_dims(data, [*rest, one, other]))
+    flat = node.emit(relax.op.reshape(turned, [*(extents[axis] for axis in rest), rows * columns]))
+    row, column = max(-offset, 0), max(offset, 0)
+    count = max(min(rows - row, columns - column), 0)
+    places = (row + np.arange(count)) * columns + column + np.arange(count)
+    return node.emit(relax.op.take(flat, relax.const(places, "int64"), len(rest)))

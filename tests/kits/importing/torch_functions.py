@@ -274,6 +274,7 @@ IMAGES = {
         ),
     ),
     "maxima of parts": lambda x: (
+        functional.adaptive_max_pool3d(x, (2, 5, 3)),
         functional.adaptive_max_pool2d(x, (5, 3)),
         functional.adaptive_max_pool2d(x, 1),
     ),
@@ -382,6 +383,21 @@ NUMBERS = {
     ),
     "in order": lambda x: torch.sort(numbers(x), dim=1, descending=True, stable=True),
     "truth values in order": lambda x: torch.sort(x > 0, dim=2, stable=True),
+    "places in sorted rows": lambda x: (
+        torch.searchsorted(torch.arange(8.0) * 0.4 - 1, x),
+        torch.searchsorted(x.sort().values, x * 0.9, right=True),
+        torch.searchsorted(x.sort().values, x, out_int32=True),
+        torch.searchsorted(torch.arange(8.0) * 0.4 - 1, 0.2, side="right") + numbers(x)[0, 0, 0] * 0,
+        torch.searchsorted(torch.arange(-4, 4), x),
+    ),
+    "one of the smallest": lambda x: (
+        *torch.kthvalue(x, 3),
+        *torch.kthvalue(x.transpose(1, 2), 8, 1, keepdim=True),
+    ),
+    "diagonals": lambda x: [
+        torch.diagonal(x[:, None].expand(-1, 5, -1, -1) + torch.arange(5)[:, None, None], each, 1, 3)
+        for each in (0, 2, -1, 9)
+    ],
     "beside a sum": lambda x: (
         torch.addmv(x[0, :, 0], x[0], torch.ones(WIDTH), beta=2, alpha=0.5),
         torch.addbmm(x[0, :, :3], x, x[:, :3].transpose(1, 2), beta=0),
@@ -457,6 +473,7 @@ REFUSED = {
     "a reduction into a scalar": lambda x: x.sum().scatter_reduce(
         0, numbers(x)[0, 0, 0] * 0, x.amax(), "prod"
     ),
+    "a sorter": lambda x: torch.searchsorted(x[0, 0], x[0], sorter=torch.argsort(x[0, 0])),
     "an effect": lambda x: torch.linalg.inv(x[0, :3, :3]),
     "random numbers": lambda x: x + torch.randn_like(x),
     "branches": lambda x: torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (x,)),
