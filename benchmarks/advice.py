@@ -12,7 +12,8 @@ time before, the time after and the difference, in this order. A difference belo
 cannot be judged (`..`). The last column is the difference that the cost model `RooflineCost` estimates
 without running anything.
 
-Run it with nothing beside it: the load average stands behind the name of each model.
+Run it with nothing beside it: the load average stands behind the name of each model. `--processor-time`
+leaves out the time in which other processes had the processor; with one thread, that is what a run takes.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ SAMPLE = 2e-3  # seconds that a sample repeats a short model for
 PATIENCE, FEWEST = 20.0, 3  # seconds after which no further round begins, behind so many rounds
 
 Run = Callable[[], object]
+Clock = Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ def main() -> None:
     parser.add_argument("--target", default="dnnl")
     parser.add_argument("--rules", type=int, default=99, help="at most so many a model, those of most ops")
     parser.add_argument("--rounds", type=int, default=150, help="of the measured times, if they are short")
+    parser.add_argument("--processor-time", action="store_true", help="no time on the wall")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     rows: list[Row] = []
@@ -134,19 +137,20 @@ def rows_of(mod: tvm.IRModule, options: argparse.Namespace) -> Iterator[Row]:
     with ExitStack() as builds:
         after = run_of(mod, target, builds)
         for op in by_count[: options.rules]:
-            yield row_of(mod, target, op, after, options.rounds)
+            yield row_of(mod, target, op, after, options)
 
 
-def row_of(mod: tvm.IRModule, target: str, op: str, after: Run, rounds: int) -> Row:
+def row_of(mod: tvm.IRModule, target: str, op: str, after: Run, options: argparse.Namespace) -> Row:
     """One rule switched off; `after` runs the model with the rule on."""
+    clock = time.process_time if options.processor_time else time.perf_counter
     with temporary_registrations(), ExitStack() as builds:
         claim_ops(target, op, answer=OFF)
         trials = Trials([ar.passes.PrepareForInference(targets=[target])(mod)], [target])
         about = [each for each in trials.candidates() if (each[0].op, each[0].reason) == (op, OFF)]
         trial = trials.trial(max(about, key=len))
-        ((_number, pair),) = trials.timed([trial])
+        ((_number, pair),) = trials.timed([trial], clock)
         before = run_of(mod, target, builds)
-        measured = timed(before, after, rounds)
+        measured = timed(before, after, options.rounds, clock)
     return Row(op, len(trial.declines), trial.seconds_saved, predicted(pair), measured)
 
 
@@ -168,7 +172,7 @@ def run_of(mod: tvm.IRModule, target: str, builds: ExitStack) -> Run:
     return run
 
 
-def timed(before: Run, after: Run, rounds: int) -> Times:
+def timed(before: Run, after: Run, rounds: int, clock: Clock) -> Times:
     """Both run in turn."""
     for run in (before, after):
         began, count = time.perf_counter(), 0
@@ -184,7 +188,7 @@ def timed(before: Run, after: Run, rounds: int) -> Times:
         if number >= FEWEST and time.perf_counter() - began > PATIENCE:
             break
         for which in (0, 1) if number % 2 else (1, 0):
-            samples[which].append(sample((before, after)[which]))
+            samples[which].append(sample((before, after)[which], clock))
     gc.enable()
     noise = sum(map(noise_of, samples))
     return Times(min(samples[0]), min(samples[1]), noise)
@@ -196,13 +200,13 @@ def noise_of(samples: Sequence[float]) -> float:
     return max(minima) - min(minima)
 
 
-def sample(run: Run) -> float:
+def sample(run: Run, clock: Clock) -> float:
     """The mean of a few runs, or of one that is long."""
-    began, count = time.perf_counter(), 0
+    began, count = clock(), 0
     while True:
         run()
         count += 1
-        elapsed = time.perf_counter() - began
+        elapsed = clock() - began
         if elapsed >= SAMPLE:
             return elapsed / count
 

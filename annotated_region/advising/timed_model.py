@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -13,7 +14,7 @@ from annotated_region.compilation.executable import machine_of
 from annotated_region.errors import InputError, RunError
 from annotated_region.inputs import Arguments, arguments_for
 from annotated_region.measuring.in_turn import time_in_turn
-from annotated_region.measuring.timing import Time
+from annotated_region.measuring.timing import Clock, Time
 from annotated_region.passes.host_repairs.repairing import compile_for_host
 from annotated_region.tvm_adapter.types import expect
 
@@ -32,6 +33,8 @@ class TimedModel:
         The partitioned module.
     builds
         Frees what was built when it is closed.
+    clock
+        Tells the time.
 
     Raises
     ------
@@ -41,7 +44,8 @@ class TimedModel:
         The module cannot be built or run.
     """
 
-    def __init__(self, mod: tvm.IRModule, builds: ExitStack) -> None:
+    def __init__(self, mod: tvm.IRModule, builds: ExitStack, clock: Clock = time.perf_counter) -> None:
+        self._clock = clock
         self._arguments = _arguments(mod)
         self._run = self._built(mod, builds)
 
@@ -54,7 +58,7 @@ class TimedModel:
             The other one cannot be built or run.
         """
         with ExitStack() as builds:
-            mine, others = time_in_turn([self._run, self._built(other, builds)])
+            mine, others = time_in_turn([self._run, self._built(other, builds)], self._clock)
         return mine, others
 
     def _built(self, mod: tvm.IRModule, builds: ExitStack) -> Run:

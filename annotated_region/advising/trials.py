@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.errors import AnnotatedRegionError
 from annotated_region.findings.wording import words_for_refusal
 from annotated_region.functions.modules import without_uncalled
-from annotated_region.measuring.timing import Time
+from annotated_region.measuring.timing import Clock, Time
 from annotated_region.notes import ApartNote, DeclineNote, DeclineReason, Note
 from annotated_region.passes.annotate_target import AnnotateTarget, Granted
 from annotated_region.passes.partition_graph import PartitionGraph
@@ -120,7 +121,9 @@ class Trials:
         }
         return replace(trial, after=after)
 
-    def timed(self, trials: Sequence[Trial]) -> Iterator[tuple[int, Pair | AnnotatedRegionError]]:
+    def timed(
+        self, trials: Sequence[Trial], clock: Clock = time.perf_counter
+    ) -> Iterator[tuple[int, Pair | AnnotatedRegionError]]:
         """For each model of each trial, with the trial's index: the times before and after, or why there are
         none.
 
@@ -128,14 +131,14 @@ class Trials:
         """
         for model in sorted({model for trial in trials for model in trial.before}):
             with ExitStack() as builds:
-                present = self._present(model, builds)
+                present = self._present(model, builds, clock)
                 for number, trial in enumerate(trials):
                     if model in trial.before:
                         yield number, self._pair(present, model, trial)
 
-    def _present(self, model: int, builds: ExitStack) -> TimedModel | AnnotatedRegionError:
+    def _present(self, model: int, builds: ExitStack, clock: Clock) -> TimedModel | AnnotatedRegionError:
         try:
-            return TimedModel(self.partitioned(model), builds)
+            return TimedModel(self.partitioned(model), builds, clock)
         except AnnotatedRegionError as error:
             return error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from annotated_region.measuring.timing import Time, sample
+from annotated_region.measuring.timing import Clock, Time, sample
 
 __all__ = ["time_in_turn"]
 
@@ -25,7 +25,7 @@ _SECONDS, _AT_LEAST = 20.0, _PARTS
 """No further round begins after so many seconds, once there are so many rounds."""
 
 
-def time_in_turn(runs: Sequence[Callable[[], object]]) -> list[Time]:
+def time_in_turn(runs: Sequence[Callable[[], object]], clock: Clock = time.perf_counter) -> list[Time]:
     """The time of each program, from interleaved rounds; each starts every other round.
 
     The minimum of a program's samples is its time, because other work makes a sample longer, never shorter.
@@ -42,7 +42,7 @@ def time_in_turn(runs: Sequence[Callable[[], object]]) -> list[Time]:
         if number >= _FEWEST and all(_time(each).spread <= _STEADY for each in samples):
             break
         for each in range(len(runs)) if number % 2 == 0 else reversed(range(len(runs))):
-            samples[each].append(sample(runs[each]))
+            samples[each].append(sample(runs[each], clock))
     return [_time(each) for each in samples]
 
 

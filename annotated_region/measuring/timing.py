@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import tvm
@@ -18,10 +19,23 @@ from annotated_region.targets.extents import extents, size_of
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect, set_type
 
-__all__ = ["MOST_BYTES", "Time", "Timed", "runs_of", "sample", "time_call", "time_copy", "time_together"]
+__all__ = [
+    "MOST_BYTES",
+    "Clock",
+    "Time",
+    "Timed",
+    "runs_of",
+    "sample",
+    "time_call",
+    "time_copy",
+    "time_together",
+]
 
 MOST_BYTES = 1 << 30
 """What is built together has at most this many bytes of inputs and constants, or is one unit, or one pair."""
+
+Clock: TypeAlias = Callable[[], float]
+"""Tells the time in seconds, of the wall or of the processor."""
 
 # A sample repeats a unit until this much time has passed, to exceed the clock's resolution.
 _SAMPLE_SECONDS = 2e-3
@@ -145,14 +159,14 @@ def time_call(count: int, rounds: int) -> Time:
     return time_together([Timed(HOST, expect(relax.Function, builder.get()["call"]))], rounds)[0]
 
 
-def sample(run: Callable[[], object]) -> float:
+def sample(run: Callable[[], object], clock: Clock = time.perf_counter) -> float:
     """The time of one run in seconds, as the mean over enough runs to exceed the clock's resolution."""
     count = 0
-    start = time.perf_counter()
+    start = clock()
     while True:
         run()
         count += 1
-        elapsed = time.perf_counter() - start
+        elapsed = clock() - start
         if elapsed >= _SAMPLE_SECONDS:
             return elapsed / count
 

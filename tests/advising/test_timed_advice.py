@@ -45,7 +45,7 @@ def clock(monkeypatch):
         built.append(mod)
         return real(mod)
 
-    def times(runs):
+    def times(runs, _clock):
         lengths = [len(mod["main"].body.blocks[0].bindings) for mod in (built[0], built[-1])]
         assert len(runs) == 2
         return [Time(float(length), 0.25) for length in lengths]

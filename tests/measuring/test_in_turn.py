@@ -13,7 +13,7 @@ def samples(monkeypatch):
     """Replaces the clock: a program is a list of samples, taken in turn and from the beginning again."""
     taken = []
 
-    def sample(run):
+    def sample(run, _clock):
         taken.append(run)
         return next(ahead[id(run)])
 
