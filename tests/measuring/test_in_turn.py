@@ -58,6 +58,13 @@ def test_an_outlier_is_not_repeated_in_each_third_and_is_seen_in_the_spread(samp
     assert len(samples.taken) == in_turn._MOST
 
 
+def test_the_clock_may_be_that_of_the_processor(monkeypatch):
+    monkeypatch.setattr(in_turn, "_warm_up", lambda run: run())
+    ticks = itertools.count()
+    (time,) = time_in_turn([Program()], clock=lambda: float(next(ticks)))
+    assert (time.seconds, time.spread) == (1.0, 0.0)
+
+
 def test_a_slow_program_ends_after_a_round_for_each_third(samples, monkeypatch):
     clock = itertools.count(0, 2 * int(in_turn._SECONDS))
     monkeypatch.setattr(in_turn.time, "perf_counter", lambda: float(next(clock)))
