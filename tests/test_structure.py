@@ -28,6 +28,7 @@ FLOORS = (
         "_loading",
         "_version",
         "arguments",
+        "arrays",
         "collector",
         "cutting",
         "expr_map",

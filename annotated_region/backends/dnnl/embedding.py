@@ -13,7 +13,7 @@ import tvm
 
 from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.compilation.constant_objects import Embedded, constant_object
-from annotated_region.tvm_adapter.arrays import array_of
+from annotated_region.arrays import array_of
 
 __all__ = ["constants_value", "embed"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from annotated_region.passes.preparation.tensors import FLOATS
-from annotated_region.tvm_adapter.arrays import NUMPY_DTYPES
+from annotated_region.arrays import NUMPY_DTYPES
 
 __all__ = ["ConstantCall", "Evaluator", "kind_of", "of_kinds", "without_nan"]
 

@@ -14,7 +14,7 @@ from annotated_region.passes.preparation.constant_call import ConstantCall, Eval
 from annotated_region.passes.preparation.constant_functions import FUNCTIONS
 from annotated_region.passes.preparation.constant_reductions import REDUCTIONS
 from annotated_region.passes.preparation.tensors import FLOATS
-from annotated_region.tvm_adapter.arrays import NUMPY_DTYPES
+from annotated_region.arrays import NUMPY_DTYPES
 
 __all__ = ["EVALUATORS"]
 

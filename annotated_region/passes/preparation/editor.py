@@ -20,7 +20,7 @@ from annotated_region.passes.preparation.limits import limits_checked
 from annotated_region.passes.preparation.reads import annotated_variables, reads_of
 from annotated_region.targets.claimants import Claimants
 from annotated_region.targets.op_view import OpView
-from annotated_region.tvm_adapter.arrays import array_of
+from annotated_region.arrays import array_of
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect
 

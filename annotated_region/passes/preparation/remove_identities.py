@@ -24,7 +24,7 @@ from tvm import relax
 from annotated_region.passes.preparation.editor import Editor, Rewrite
 from annotated_region.passes.preparation.tensors import constant_of, dtype_of
 from annotated_region.targets.op_view import OpView
-from annotated_region.tvm_adapter.arrays import NUMPY_DTYPES
+from annotated_region.arrays import NUMPY_DTYPES
 
 __all__ = ["REWRITES"]
 
