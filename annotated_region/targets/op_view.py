@@ -10,10 +10,10 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from annotated_region.arrays import array_of
 from annotated_region.op_info.attributes import attributes_of
 from annotated_region.op_info.raising import single_call
 from annotated_region.targets.extents import extents, size_of
-from annotated_region.arrays import array_of
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import tensor_type
 

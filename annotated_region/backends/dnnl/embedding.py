@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tvm
 
+from annotated_region.arrays import array_of
 from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.compilation.constant_objects import Embedded, constant_object
-from annotated_region.arrays import array_of
 
 __all__ = ["constants_value", "embed"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from annotated_region.passes.preparation.tensors import FLOATS
 from annotated_region.arrays import NUMPY_DTYPES
+from annotated_region.passes.preparation.tensors import FLOATS
 
 __all__ = ["ConstantCall", "Evaluator", "kind_of", "of_kinds", "without_nan"]
 

@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from annotated_region.arrays import NUMPY_DTYPES
 from annotated_region.passes.preparation.constant_call import ConstantCall, Evaluator, kind_of
 from annotated_region.passes.preparation.constant_functions import FUNCTIONS
 from annotated_region.passes.preparation.constant_reductions import REDUCTIONS
 from annotated_region.passes.preparation.tensors import FLOATS
-from annotated_region.arrays import NUMPY_DTYPES
 
 __all__ = ["EVALUATORS"]
 

@@ -13,6 +13,7 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import Span
 
+from annotated_region.arrays import array_of
 from annotated_region.expr_map import ExprMap
 from annotated_region.origins import origin_of, recorded_origin, span_of, with_span
 from annotated_region.passes.preparation.borders import borders_watched
@@ -20,7 +21,6 @@ from annotated_region.passes.preparation.limits import limits_checked
 from annotated_region.passes.preparation.reads import annotated_variables, reads_of
 from annotated_region.targets.claimants import Claimants
 from annotated_region.targets.op_view import OpView
-from annotated_region.arrays import array_of
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect
 

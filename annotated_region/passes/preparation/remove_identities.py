@@ -21,10 +21,10 @@ import tvm
 import tvm_ffi
 from tvm import relax
 
+from annotated_region.arrays import NUMPY_DTYPES
 from annotated_region.passes.preparation.editor import Editor, Rewrite
 from annotated_region.passes.preparation.tensors import constant_of, dtype_of
 from annotated_region.targets.op_view import OpView
-from annotated_region.arrays import NUMPY_DTYPES
 
 __all__ = ["REWRITES"]
 

@@ -6,8 +6,8 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from annotated_region.layouts.layout import Extent
 from annotated_region.arrays import NUMPY_DTYPES
+from annotated_region.layouts.layout import Extent
 from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = [
