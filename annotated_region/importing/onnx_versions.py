@@ -4,6 +4,9 @@ ONNX's version converter gives a `Resize` of operator set 10, and the earlier `U
 later sets: ``half_pixel`` coordinates. The old coordinates are ``asymmetric``, and the nearest element is the
 lower one for an axis that grows; for one that shrinks, ONNX Runtime uses the upper one, which the standard
 leaves open.
+
+It also leaves `Hardmax` as it is, which until operator set 13 looked for the largest number of all axes from
+one on, as `Softmax` did.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from annotated_region.errors import ModelError
-from annotated_region.importing.onnx_functions import nodes_of
+from annotated_region.importing.onnx_functions import bodies_of, nodes_of
 
 if TYPE_CHECKING:
     import onnx
@@ -50,7 +53,35 @@ def modern_model(model: onnx.ModelProto, opset: int, name: str) -> onnx.ModelPro
     converted = version_converter.convert_version(_with_free_weights(model), OLDEST_OPSET)
     if opset < _COORDINATES_SINCE:
         _restore_coordinates(converted, name)
+    _flatten_hardmax(converted.graph)
     return converted
+
+
+def _flatten_hardmax(graph: onnx.GraphProto) -> None:
+    """Let each `Hardmax` of a graph, and of the graphs in it, look at all axes from its own on."""
+    for node in graph.node:
+        for body in bodies_of(node):
+            _flatten_hardmax(body)
+    if any(node.op_type == "Hardmax" and not node.domain for node in graph.node):
+        nodes = [part for node in graph.node for part in _over_flat_axes(node)]
+        del graph.node[:]
+        graph.node.extend(nodes)
+
+
+def _over_flat_axes(node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    from onnx import helper  # noqa: PLC0415 - an extra
+
+    if node.op_type != "Hardmax" or node.domain:
+        return [node]
+    axis = next((each.i for each in node.attribute if each.name == "axis"), 1)
+    (source,), (result,) = node.input, node.output
+    shape, rows, largest = (f"{result}_{part}" for part in ("shape", "rows", "largest"))
+    return [
+        helper.make_node("Shape", [source], [shape]),
+        helper.make_node("Flatten", [source], [rows], axis=axis),
+        helper.make_node("Hardmax", [rows], [largest], name=node.name, axis=-1),
+        helper.make_node("Reshape", [largest, shape], [result]),
+    ]
 
 
 def _with_free_weights(model: onnx.ModelProto) -> onnx.ModelProto:

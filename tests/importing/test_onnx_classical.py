@@ -68,6 +68,12 @@ PREPARED: Mapping[str, tuple[str, np.ndarray, Mapping[str, object]]] = {
         {"imputed_value_int64s": [7, 8], "replaced_value_int64": 2},
     ),
     "above a threshold": ("Binarizer", FLOATS, {"threshold": 0.25}),
+    "floats for numbers": (
+        "LabelEncoder",
+        np.array([[3, 9], [5, 4]]),
+        {"keys_int64s": [3, 4], "values_floats": [0.5, -1.5], "default_float": 2.5},
+    ),
+    "numbers for floats": ("LabelEncoder", WITH_ZEROS, {"keys_floats": [3.0, -2.0], "values_int64s": [7, 8]}),
     "categories": ("OneHotEncoder", np.array([[3, 9], [5, 4]]), {"cats_int64s": [3, 4, 5], "zeros": 1}),
 }
 
@@ -190,6 +196,51 @@ def test_two_classes_with_weights_for_one(weights: list[float], transform: str, 
     compare(model, {"x": ROWS})
 
 
+VECTORS = np.random.default_rng(13).standard_normal((5, 3)).round(2)
+KERNELS = {
+    "LINEAR": [0.0, 0.0, 0.0],
+    "RBF": [0.5, 0.0, 0.0],
+    "POLY": [0.5, 1.0, 3.0],
+    "SIGMOID": [0.25, 0.5, 0.0],
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("one_class", [0, 1])
+def test_sums_over_support_vectors(kernel: str, one_class: int) -> None:
+    attributes = {
+        "kernel_type": kernel,
+        "kernel_params": KERNELS[kernel],
+        "support_vectors": VECTORS.ravel().tolist(),
+        "n_supports": 5,
+        "coefficients": COEFFICIENTS[:5],
+        "rho": [0.25],
+        "one_class": one_class,
+    }
+    compare(model_of("SVMRegressor", {"x": FLOATS}, attributes), {"x": FLOATS})
+
+
+def test_a_regression_without_support_vectors_is_linear() -> None:
+    plain = {"kernel_type": "LINEAR", "kernel_params": [0.0, 0.0, 0.0]}
+    attributes = {"coefficients": COEFFICIENTS[:3], "rho": [0.25], "n_supports": 0, **plain}
+    compare(model_of("SVMRegressor", {"x": FLOATS}, attributes), {"x": FLOATS})
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("labels", [[0, 1, 2], [4, 2, 7]])
+def test_votes_of_pairs_of_classes(kernel: str, labels: list[int]) -> None:
+    attributes = {
+        "kernel_type": kernel,
+        "kernel_params": KERNELS[kernel],
+        "support_vectors": VECTORS.ravel().tolist(),
+        "vectors_per_class": [2, 1, 2],
+        "coefficients": COEFFICIENTS[:10],
+        "rho": [0.25, -0.5, 0.125],
+        "classlabels_ints": labels,
+    }
+    compare(model_of("SVMClassifier", {"x": FLOATS}, attributes, ("l", "y")), {"x": FLOATS})
+
+
 def grown(depth: int, trees: int) -> dict[str, object]:
     """Full trees with random questions."""
     rng, inner = np.random.default_rng(depth), 2**depth - 1
@@ -243,12 +294,19 @@ DECLINED: Mapping[str, tuple[str, Mapping[str, object]]] = {
         TREES | {"nodes_truenodeids": [9, 0, 3, 0, 0, 0]},
     ),
     "or with cycles": ("TreeEnsembleRegressor", TREES | {"nodes_truenodeids": [1, 0, 0, 0, 0, 0]}),
+    "computes probabilities": ("SVMClassifier", {"classlabels_ints": [0, 1], "prob_a": [1.0]}),
+    "2 classes, and support vectors for 3": (
+        "SVMClassifier",
+        {"classlabels_ints": [0, 1], "vectors_per_class": [1, 1, 1]},
+    ),
+    "3 numbers for 2 support vectors": ("SVMRegressor", {"n_supports": 2, "support_vectors": [1.0] * 3}),
     "of the modes BRANCH_MEMBER": (
         "TreeEnsembleRegressor",
         TREES | {"nodes_modes": ["BRANCH_MEMBER", *["LEAF"] * 5]},
     ),
     "reads feature 8 of 3": ("TreeEnsembleRegressor", TREES | {"nodes_featureids": [8, 0, 0, 0, 0, 0]}),
     "of different lengths for its nodes": ("TreeEnsembleRegressor", TREES | {"nodes_values": [0.5]}),
+    "keys of its input's type": ("LabelEncoder", {"keys_int64s": [1], "values_int64s": [1]}),
     "rows without a weight for each target": (
         "TreeEnsembleRegressor",
         TREES | leaves("target", [0, 1, 0, 1], [1.0] * 4) | {"n_targets": 2, "base_values": [1.0, 2.0]},

@@ -240,6 +240,15 @@ def test_a_state_of_one_row_asks_for_batches_of_one() -> None:
         machine["main"](runtime.tensor(numbers(3, 2, 2)), runtime.tensor(numbers(1, 1, 4)))
 
 
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+@pytest.mark.parametrize("op", ["Hardmax", "Softmax", "LogSoftmax"])
+def test_old_functions_of_several_axes(op: str, axis: int | None) -> None:
+    """Until operator set 13 they flattened what stands behind an axis, 1 by default."""
+    node = helper.make_node(op, ["x"], ["y"], **({} if axis is None else {"axis": axis}))
+    model = model_of([node], [2, 3, 4] if axis == 0 else [None, 3, 4], 3, opset=11, ir_version=6)
+    run_model(model, [], (numbers(2, 3, 4),))
+
+
 def sparse(places: list[int], shape: tuple[int, ...] = (2, 3), values: int = 2) -> onnx.SparseTensorProto:
     numbers_at = helper.make_tensor("s", FLOAT, [values], [1.5, -2.0][:values])
     rows = len(places) // values

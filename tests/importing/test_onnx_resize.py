@@ -140,14 +140,6 @@ def test_what_is_refused(model, message):
         ar.from_onnx(model)
 
 
-def test_symbolic_extents_by_a_fraction_are_refused():
-    """Half of an odd extent is rounded down, and TVM would take the ratio for the scale."""
-    model = by_scales((1, 1, 0.5, 0.5), mode="linear")
-    model.graph.input[0].type.tensor_type.shape.dim[2].dim_param = "height"
-    with pytest.raises(ar.ModelError, match=r"symbolic extent by 0\.5, which is not an integer"):
-        ar.from_onnx(model)
-
-
 def test_sizes_may_hold_the_extents_of_the_batch():
     """As PyTorch's exporters write the size of an image in a batch of any length."""
     nodes = [

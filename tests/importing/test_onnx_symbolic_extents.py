@@ -106,6 +106,7 @@ MODES = {
     "linear": 'mode = "linear"',
     "corners": 'mode = "linear", coordinate_transformation_mode = "align_corners"',
     "nearest": 'nearest_mode = "floor", coordinate_transformation_mode = "asymmetric"',
+    "as in PyTorch": 'mode = "linear", coordinate_transformation_mode = "pytorch_half_pixel"',
 }
 
 
@@ -117,7 +118,45 @@ def test_images_of_the_size_of_another(name: str, mode: str) -> None:
     model = onnx.parser.parse_model(HEAD + text)
     model.graph.output[0].type.tensor_type.ClearField("shape")
     calls = [(numbers(*shape), numbers(*other)) for shape, other in zip(given, others, strict=True)]
-    run_model(model, ["onnxruntime" if mode == "corners" else "dnnl"], *calls)
+    run_model(model, ["dnnl"], *calls)
+
+
+FRACTIONS = {
+    "linear": 'mode = "linear"',
+    "as in PyTorch": 'mode = "linear", coordinate_transformation_mode = "pytorch_half_pixel"',
+    "asymmetric": 'mode = "linear", coordinate_transformation_mode = "asymmetric"',
+    "floor": 'nearest_mode = "floor", coordinate_transformation_mode = "asymmetric"',
+    "down": 'nearest_mode = "round_prefer_floor"',
+    "up": 'nearest_mode = "round_prefer_ceil"',
+    "ceil": 'nearest_mode = "ceil", coordinate_transformation_mode = "asymmetric"',
+}
+
+
+@pytest.mark.parametrize("mode", FRACTIONS)
+@pytest.mark.parametrize("scale", [0.5, 1.5, 0.75])
+def test_images_of_any_size_are_scaled_by_fractions(scale: float, mode: str) -> None:
+    text = f"""(float[n, 2, h, w] x) => (float[n, 2, p, q] y) <float[4] k = {{1.0, 1.0, {scale}, 2.0}}>
+        {{ y = Resize<{FRACTIONS[mode]}>(x, , k) }}"""
+    run(text, ["dnnl"], *((numbers(*shape),) for shape in ((2, 2, 4, 3), (1, 2, 7, 1), (1, 2, 2, 2))))
+
+
+@pytest.mark.parametrize(
+    ("mode", "scale", "message"),
+    [
+        ('mode = "linear"', 0.3, "no fraction of a small power of 2"),
+        ('mode = "cubic"', 1.5, "resizes the axis 2 of symbolic extent"),
+        (
+            'mode = "linear", coordinate_transformation_mode = "half_pixel_symmetric"',
+            1.5,
+            "by the coordinates",
+        ),
+    ],
+)
+def test_scales_of_symbolic_extents_that_are_declined(mode: str, scale: float, message: str) -> None:
+    text = f"""(float[n, 2, h, w] x) => (float[n, 2, p, q] y) <float[4] k = {{1.0, 1.0, {scale}, 1.0}}>
+        {{ y = Resize<{mode}>(x, , k) }}"""
+    with pytest.raises(ModelError, match=message):
+        ar.from_onnx(onnx.parser.parse_model(HEAD + text))
 
 
 def test_lines_of_a_known_size_are_an_op_that_targets_claim() -> None:
@@ -223,6 +262,83 @@ def test_positions_in_int32() -> None:
         s = Shape(x) i = Cast<to = 6>(s) l = Slice(i, at, end) e = Squeeze(l) r = Range(zero, e, one)
         f = Cast<to = 1>(r) y = Add(x, f) }"""
     run(text, ["dnnl"], (numbers(2, 3),), (numbers(1, 1),))
+
+
+def test_shapes_of_the_larger_extents() -> None:
+    """Paddle writes so the shape of each expanded tensor."""
+    text = """(float[n, 4] x) => (float[n, 4] y) <int64[2] own = {1, 4}, float[1, 1] one = {1.0}> {
+        s = Shape(x) m = Max(own, s) e = Expand(one, m) y = Add(e, x) }"""
+    run(text, ["dnnl"], (numbers(2, 4),), (numbers(1, 4),))
+
+
+@pytest.mark.parametrize("op", ["Max", "Min"])
+def test_extremes_of_extents(op: str) -> None:
+    text = f"""(float[n, h] x) => (float[k] y)
+        <int64 zero = {{0}}, int64 one = {{1}}, float v = {{1.5}}, int64[1] at = {{0}}> {{
+        s = Shape(x) a = Gather(s, zero) b = Gather(s, one) m = {op}(a, b) u = Unsqueeze(m, at)
+        y = Expand(v, u) }}"""
+    run(text, [], (numbers(2, 4),), (numbers(3, 1),))
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+@pytest.mark.parametrize("offset", [0, 1, -2])
+def test_triangles_of_any_size_are_one_region(upper: int, offset: int) -> None:
+    """A causal mask is one."""
+    text = f"""(float[n, h, w] x) => (float[n, h, w] y) <int64 k = {{{offset}}}>
+        {{ t = Trilu<upper = {upper}>(x, k) y = Relu(t) }}"""
+    run(text, ["dnnl"], *((numbers(*shape),) for shape in ((2, 4, 4), (1, 3, 5), (1, 1, 1))))
+    (function,) = ar.explain(ar.from_onnx(onnx.parser.parse_model(HEAD + text)), ["dnnl"]).functions
+    assert not [op for op in function.ops if op.placed == "host"]
+
+
+@pytest.mark.parametrize("exclusive", [0, 1])
+def test_sums_from_the_end_are_ops_that_targets_claim(exclusive: int) -> None:
+    text = f"""(float[n, h] x) => (float[n, h] y) <int64 a = {{-1}}>
+        {{ y = CumSum<reverse = 1, exclusive = {exclusive}>(x, a) }}"""
+    assert "call_tir" not in ar.from_onnx(onnx.parser.parse_model(HEAD + text)).script()
+    run(text, ["dnnl"], (numbers(2, 4),), (numbers(1, 1),))
+
+
+LENGTHS = {
+    "a mean": "f = Cast<to = 1>(e) r = ReduceSum<keepdims = 0>(x, at) y = Div(r, f)",
+    "a remainder": "m = Mod(e, two) f = Cast<to = 1>(m) r = ReduceSum<keepdims = 0>(x, at) y = Add(r, f)",
+    "places": "i = Cast<to = 7>(x) l = Less(i, e) f = Cast<to = 1>(l) y = ReduceSum<keepdims = 0>(f, at)",
+}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+@pytest.mark.parametrize("target", ["dnnl", "onnxruntime"])
+def test_extents_among_numbers_are_tensors(name: str, target: str) -> None:
+    """A division by an extent that is no tensor stayed on the host."""
+    text = f"""(float[n, h] x) => (float[n] y) <int64 one = {{1}}, int64 two = {{2}}, int64[1] at = {{1}}>
+        {{ s = Shape(x) e = Gather(s, one) {LENGTHS[name]} }}"""
+    run(text, [target], (numbers(2, 4),), (numbers(1, 1),))
+    (function,) = ar.explain(ar.from_onnx(onnx.parser.parse_model(HEAD + text)), [target]).functions
+    assert not [op for op in function.ops if op.placed == "host"]
+
+
+def test_sequences_of_the_whole_length_are_reversed() -> None:
+    """TensorFlow reverses so: the length, expanded to the batch."""
+    text = """(float[5, n, 2] x) => (float[5, n, 2] y) <int64[1] zero = {0}, int64[1] one = {1}> {
+        s = Shape(x) t = Gather(s, zero) b = Gather(s, one) l = Expand(t, b) r = Relu(x)
+        y = ReverseSequence<batch_axis = 1, time_axis = 0>(r, l) }"""
+    run(text, ["onnxruntime"], (numbers(5, 2, 2),), (numbers(5, 1, 2),))
+
+
+def test_a_branch_on_an_extent() -> None:
+    text = """(float[n, 4] x) => (float[n, 4] y) <int64 zero = {0}, int64 two = {2}> {
+        s = Shape(x) e = Gather(s, zero) c = Greater(e, two)
+        y = If(c) <then_branch = t () => (float[n, 4] r) { r = Relu(x) },
+                   else_branch = e () => (float[n, 4] q) { q = Neg(x) }> }"""
+    run(text, ["onnxruntime"], (numbers(2, 4),), (numbers(3, 4),))
+
+
+@pytest.mark.parametrize("dtype", [6, 7])
+def test_means_of_whole_numbers_keep_their_type(dtype: int) -> None:
+    text = f"""(float[n, 4] x) => ({"int32" if dtype == 6 else "int64"}[n] y)
+        {{ k = Constant<value_float = 9.0>() l = Mul(x, k) i = Cast<to = {dtype}>(l)
+           y = ReduceMean<axes = [1], keepdims = 0>(i) }}"""
+    run(text, [], (numbers(5, 4),))
 
 
 def test_as_many_of_the_largest_as_an_extent_says() -> None:

@@ -115,6 +115,35 @@ def _one_hot(node: OnnxNode) -> relax.Expr:
     return relax.op.astype(node.emit(relax.op.equal(apart, relax.const(categories, "int64"))), "float32")
 
 
+@converts(
+    CLASSICAL,
+    "LabelEncoder",
+    (1, 1),
+    "keys_floats keys_int64s values_floats values_int64s default_float default_int64",
+)
+def _encoded(node: OnnxNode) -> relax.Expr:
+    """The value of an equal key; of an unknown one, the default."""
+    data = node.tensor(0, ("int64", "float32"))
+    is_whole = dtype_of(data) == "int64"
+    keys = np.asarray(
+        node.integers("keys_int64s") if is_whole else node.numbers("keys_floats"), dtype_of(data)
+    )
+    floats, integers = node.numbers("values_floats"), node.integers("values_int64s")
+    values = np.asarray(floats, "float32") if floats else np.asarray(integers, "int64")
+    node.require(
+        0 < len(keys) == len(values) == len(set(keys.tolist())),
+        f"has {len(keys)} keys of its input's type, and {len(values)} values that are numbers",
+    )
+    default = node.number("default_float", 0.0) if floats else node.integer("default_int64", -1)
+    apart = node.emit(relax.op.expand_dims(data, [rank_of(data)]))
+    is_hit = node.emit(relax.op.equal(apart, relax.const(keys, dtype_of(data))))
+    nothing, other = (relax.const(number, str(values.dtype)) for number in (0, default))
+    hits = node.emit(relax.op.where(is_hit, relax.const(values, str(values.dtype)), nothing))
+    counts = node.emit(relax.op.sum(node.emit(relax.op.astype(is_hit, "int64")), [-1]))
+    is_known = node.emit(relax.op.greater(counts, relax.const(0, "int64")))
+    return relax.op.where(is_known, node.emit(relax.op.sum(hits, [-1])), other)
+
+
 @converts(CLASSICAL, "LinearRegressor", (1, 1), f"{_LINEAR} targets")
 def _regression(node: OnnxNode) -> relax.Expr:
     return transformed(node, _linear(node, node.integer("targets", 1, 1)))

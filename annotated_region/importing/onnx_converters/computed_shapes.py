@@ -8,6 +8,9 @@ with a permuted shape. Its `Equal` finds no extent equal to a constant.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial, reduce
+
 import numpy as np
 import tvm
 from tvm import relax, tirx
@@ -19,7 +22,7 @@ from annotated_region.importing.onnx_converters.folding import known_numbers
 from annotated_region.importing.onnx_converters.node import OnnxNode, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
 from annotated_region.tvm_adapter.arithmetic import provably_equal
-from annotated_region.tvm_adapter.nodes import PrimExpr
+from annotated_region.tvm_adapter.nodes import Analyzer, PrimExpr
 
 __all__: list[str] = []
 
@@ -105,6 +108,41 @@ def _divided(node: OnnxNode) -> relax.Expr:
         return left // right
     nothing = tirx.IntImm("int64", 0)
     return tirx.Max(left, nothing) // right - tirx.Max(-left, nothing) // right
+
+
+@converts("", "Max", (1, 2**16))
+@converts("", "Min", (1, 2**16))
+def _extreme(node: OnnxNode) -> relax.Expr:
+    """Of extents, as Paddle's exporter writes the shape of each expanded tensor, an extent or a shape."""
+    parts = [_known_numbers(node, each) for each in node.inputs]
+    known = [part for part in parts if part is not None]
+    numbers = [number for part in known for number in part]
+    count = max(map(len, known), default=0)
+    is_even = all(len(part) in (1, count) for part in known)
+    if len(known) < len(parts) or not is_even or all(isinstance(number, int) for number in numbers):
+        return node.by_tvm()
+    join = tirx.Max if node.proto.op_type == "Max" else tirx.Min
+    rows = zip(*(part * count if len(part) == 1 else part for part in known), strict=True)
+    found = [reduce(partial(_joined, join), row) for row in rows]
+    is_list = any(each is not None and not _is_number(each) for each in node.inputs)
+    return relax.ShapeExpr(found) if is_list else found[0]
+
+
+def _joined(join: Callable[[PrimExpr, PrimExpr], PrimExpr], left: Extent, right: Extent) -> Extent:
+    one, other = (tirx.IntImm("int64", each) if isinstance(each, int) else each for each in (left, right))
+    found = Analyzer().simplify(join(one, other))
+    return int(found) if isinstance(found, tirx.IntImm) else found
+
+
+def _known_numbers(node: OnnxNode, expr: relax.Expr | None) -> list[Extent] | None:
+    """The numbers of a list, or one number, in int64 that are constant or computed from extents."""
+    if expr is None or (not isinstance(expr, relax.ShapeExpr) and _type_of(expr) != "int64"):
+        return None
+    return [expr] if isinstance(expr.ty, tvm.ir.PrimType) else numbers_of(node.builder, expr)
+
+
+def _is_number(expr: relax.Expr) -> bool:
+    return isinstance(expr.ty, tvm.ir.PrimType) or getattr(expr.ty, "ndim", None) == 0
 
 
 @converts("", "Equal", (2, 2))

@@ -28,6 +28,7 @@ from annotated_region.importing.onnx_converters import (  # noqa: F401 - each re
     integer_ops,
     largest,
     linear_quantization,
+    means,
     norms,
     one_hot,
     padding,
@@ -40,11 +41,13 @@ from annotated_region.importing.onnx_converters import (  # noqa: F401 - each re
     slicing,
     spectra,
     squeezing,
+    support_vectors,
     tiling,
     transformers,
     trees,
 )
 from annotated_region.importing.onnx_converters.agreement import agreeing
+from annotated_region.importing.onnx_converters.extent_numbers import with_tensors
 from annotated_region.importing.onnx_converters.folding import folded
 from annotated_region.importing.onnx_converters.node import OnnxNode
 from annotated_region.importing.onnx_converters.registry import CONVERTERS
@@ -106,7 +109,7 @@ def converted_by_us(
         return known
     where = f"{model} cannot be imported: {node_label(node)}"
     given = OnnxNode(node, where, tuple(inputs), builder, standard, equations)
-    agreed = given if domain_of(node) else agreeing(given)
+    agreed = given if domain_of(node) else agreeing(with_tensors(given))
     converter = CONVERTERS.get((domain_of(node), node.op_type))
     if converter is None:
         return None if agreed is given else agreed.by_tvm()

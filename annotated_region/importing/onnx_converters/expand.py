@@ -21,7 +21,7 @@ __all__ = ["computed_extents"]
 @converts("", "Expand", (2, 2))
 def _expanded(node: OnnxNode) -> relax.Expr:
     """Broadcasts both shapes: an extent of 1 in either becomes that of the other."""
-    data = node.tensor(0)
+    data = _data(node)
     given, asked = node.shape(data), _asked(node)
     node.require(not any(isinstance(each, int) and each < 0 for each in asked), "asks for a negative extent")
     behind = len(asked) - len(given)
@@ -34,6 +34,15 @@ def _expanded(node: OnnxNode) -> relax.Expr:
     if len(result) == len(given) and all(map(provably_equal, result, node.shape(data))):
         return data
     return relax.op.broadcast_to(data, relax.ShapeExpr(result))
+
+
+def _data(node: OnnxNode) -> relax.Expr:
+    """The data; a list of extents, such as the lengths of sequences that TensorFlow reverses, is a tensor."""
+    given = node.inputs[0]
+    if given is None or not isinstance(given.ty, relax.ShapeType):
+        return node.tensor(0)
+    numbers = known_numbers(given)
+    return node.emit(relax.op.shape_to_tensor(given)) if numbers is None else relax.const(numbers, "int64")
 
 
 def _places(node: OnnxNode, given: Extent, wanted: Extent) -> relax.Expr:

@@ -13,6 +13,7 @@ memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from operator import add, mul, sub
 
 import numpy as np
@@ -24,7 +25,7 @@ from annotated_region.importing.onnx_converters.node import OnnxNode
 from annotated_region.importing.onnx_converters.registry import converts
 from annotated_region.tvm_adapter.arithmetic import Extent
 
-__all__ = ["numbers_of"]
+__all__ = ["numbers_of", "with_tensors"]
 
 _Numbers = list[Extent]
 _WHOLE = ("int32", "int64")
@@ -53,6 +54,42 @@ def numbers_of(builder: relax.BlockBuilder, expr: relax.Expr) -> list[Extent] | 
     None if they are unknown, or if that takes more than some calls.
     """
     return _ListReader(builder).numbers(expr)
+
+
+_COMPARING = frozenset(["Greater", "GreaterOrEqual", "Less", "LessOrEqual"])
+_COMBINING = frozenset(["Add", "Div", "Mod", "Mul", "Pow", "Sub"]) | _COMPARING
+
+
+def with_tensors(node: OnnxNode) -> OnnxNode:
+    """The node with tensors in the place of extents that it compares, or combines with a tensor.
+
+    TVM passes them as they are, and few targets claim an op of a tensor and a number that is none; it fails
+    to compare them.
+    """
+    is_computed = any(
+        each is not None and isinstance(each.ty, relax.TensorType) and node.constant(each) is None
+        for each in node.inputs
+    )
+    name = node.proto.op_type
+    if name not in _COMBINING or not (is_computed or name in _COMPARING):
+        return node
+    if not any(each is not None and isinstance(each.ty, tvm.ir.PrimType) for each in node.inputs):
+        return node
+    tensors = [None if each is None else _as_tensor(node, each) for each in node.inputs]
+    inputs = [each if tensor is None else tensor for each, tensor in zip(node.inputs, tensors, strict=True)]
+    return replace(node, inputs=tuple(inputs))
+
+
+def _as_tensor(node: OnnxNode, expr: relax.Expr) -> relax.Expr | None:
+    """A number computed from extents as a tensor of rank 0; None if it is another expression."""
+    if not isinstance(expr.ty, tvm.ir.PrimType):
+        return None
+    if isinstance(expr, tirx.Cast):
+        whole = _as_tensor(node, expr.value)
+        return None if whole is None else node.emit(relax.op.astype(whole, str(expr.ty)))
+    if str(expr.ty) != "int64":
+        return None
+    return node.emit(relax.op.squeeze(node.emit(relax.op.shape_to_tensor(relax.ShapeExpr([expr]))), [0]))
 
 
 def _is_list(expr: relax.Expr) -> bool:

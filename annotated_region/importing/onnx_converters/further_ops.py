@@ -48,7 +48,9 @@ def _reversed_sequence(node: OnnxNode) -> relax.Expr:
 
 
 @converts("", "CumProd", (2, 2), "exclusive reverse")
-def _cumulative_product(node: OnnxNode) -> relax.Expr:
+@converts("", "CumSum", (2, 2), "exclusive reverse")
+def _cumulative(node: OnnxNode) -> relax.Expr:
+    """Sums or products up to each element; TVM's importer reverses sums by opaque functions."""
     data = node.tensor(0)
     axis = node.constant(node.tensor(1, ("int32", "int64"), (0, 1)))
     node.require(axis is not None and axis.size == 1, "has an axis that is not constant")
@@ -57,10 +59,33 @@ def _cumulative_product(node: OnnxNode) -> relax.Expr:
     node.require(-rank <= int(axis.item()) < rank, f"has the axis {int(axis.item())}, and {rank} axes")
     place = int(axis.item()) % rank
     reverse = node.integer("reverse", 0, 0, 1) == 1
-    given = relax.op.flip(data, place) if reverse else data
+    given = node.emit(relax.op.flip(data, place)) if reverse else data
     exclusive = bool(node.integer("exclusive", 0, 0, 1))
-    product = relax.op.cumprod(given, place, dtype_of(data), exclusive)
-    return relax.op.flip(product, place) if reverse else product
+    accumulate = relax.op.cumsum if node.proto.op_type == "CumSum" else relax.op.cumprod
+    result = accumulate(given, place, dtype_of(data), exclusive)
+    return relax.op.flip(node.emit(result), place) if reverse else result
+
+
+@converts("", "Trilu", (1, 2), "upper")
+def _triangle(node: OnnxNode) -> relax.Expr:
+    """Of symbolic extents, a mask of positions in the place of an op that few targets claim."""
+    data = node.tensor(0)
+    extents = node.shape(data)[-2:]
+    offset = node.constant(node.tensor(1, ("int64",), (0, 1))) if node.has(1) else np.array(0)
+    if (
+        len(extents) < 2
+        or offset is None
+        or offset.size != 1
+        or all(isinstance(each, int) for each in extents)
+    ):
+        return node.by_tvm()
+    rows, columns = (
+        node.emit(relax.op.expand_dims(node.emit(relax.op.arange(0, extent, 1, "int64")), [axis]))
+        for extent, axis in zip(extents, (1, 0), strict=True)
+    )
+    first = node.emit(relax.op.add(rows, relax.const(int(offset.item()), "int64")))
+    compare = relax.op.greater_equal if node.integer("upper", 1, 0, 1) else relax.op.less_equal
+    return relax.op.where(node.emit(compare(columns, first)), data, relax.const(0, dtype_of(data)))
 
 
 def _axis(node: OnnxNode, name: str, default: int, data: relax.Expr) -> int:

@@ -3,7 +3,8 @@
 TVM 0.27.0 ignores ``antialias``, ``axes``, ``keep_aspect_ratio_policy`` and the scales of batch and channels.
 It replaces a scale that does not divide by the ratio of the rounded extents. It has no
 ``half_pixel_symmetric``. Here such nodes become a product with constant weights along each axis, or, for the
-mode ``nearest``, a gather of elements. All others become ``image.resize2d`` and its variants.
+mode ``nearest``, a gather of elements. All others become ``image.resize2d`` and its variants, or, along
+symbolic axes where TVM cannot compile it, rows that are taken and blended (`row_resizing`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from annotated_region.importing.interpolation import (
 )
 from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
+from annotated_region.importing.onnx_converters.row_resizing import SymbolicScale, resized_rows, scaled_extent
 from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal
 
 __all__: list[str] = []
@@ -57,7 +59,7 @@ class _Symbolic(enum.Enum):
     TO_A_SIZE = enum.auto()
 
 
-_Scale = AxisScale | _Symbolic
+_Scale = AxisScale | SymbolicScale | _Symbolic
 
 
 @converts("", "Resize", (1, 4), _ATTRIBUTES)
@@ -166,7 +168,8 @@ def _by_scale(node: OnnxNode, extent: Extent, scale: float) -> _Scale:
     if isinstance(extent, int):
         # In float32, as ONNX Runtime and TVM do, so that 0.7 of 10 elements are 7.
         return AxisScale(extent, int(np.float32(scale) * np.float32(extent)), scale)
-    node.require(scale.is_integer(), f"scales an axis of symbolic extent by {scale}, which is not an integer")
+    if not scale.is_integer():
+        return SymbolicScale(extent, scaled_extent(node, extent, scale), scale)
     return _Symbolic.STAYS if scale == 1 else _Symbolic.BY_A_FACTOR
 
 
@@ -178,11 +181,13 @@ def _known(node: OnnxNode, extent: Extent) -> int:
 
 def _is_ratio(axis: _Scale) -> bool:
     """Whether the scale is the ratio of the extents, up to the rounding of float32."""
+    if isinstance(axis, SymbolicScale):
+        return axis.scale is None
     return isinstance(axis, _Symbolic) or abs(axis.before * axis.scale - axis.after) <= 1e-6 * axis.after
 
 
 def _stays(axis: _Scale) -> bool:
-    if isinstance(axis, _Symbolic):
+    if not isinstance(axis, AxisScale):
         return axis is _Symbolic.STAYS
     return axis.before == axis.after and _is_ratio(axis)
 
@@ -191,6 +196,9 @@ def _is_as_tvm(how: Interpolation, rank: int, scales: Mapping[int, _Scale]) -> b
     if rank not in (3, 4, 5) or how.coordinates == "half_pixel_symmetric":
         return False
     if not all(_is_ratio(each) and (axis >= 2 or _stays(each)) for axis, each in scales.items()):
+        return False
+    changed = [each for each in scales.values() if not _stays(each)]
+    if how.coordinates == "align_corners" and any(isinstance(each, _Symbolic) for each in changed):
         return False
     known = [each for each in scales.values() if isinstance(each, AxisScale)]
     shrinks = any(each.after < each.before for each in known) or _Symbolic.TO_A_SIZE in scales.values()
@@ -231,6 +239,13 @@ def _size(node: OnnxNode, extent: Extent, axis: int, scale: _Scale | None) -> Ex
     return extent
 
 
+def _row_scale(node: OnnxNode, axis: int, scale: SymbolicScale | _Symbolic) -> SymbolicScale:
+    if isinstance(scale, SymbolicScale):
+        return scale
+    extent = node.shape(node.tensor(0))[axis]
+    return SymbolicScale(extent, _size(node, extent, axis, scale))
+
+
 def _given(node: OnnxNode) -> dict[str, object]:
     from onnx.helper import get_attribute_value  # noqa: PLC0415 - an extra
 
@@ -246,8 +261,9 @@ def _along_axes(
     for axis, scale in scales.items():
         if _stays(scale):
             continue
-        if isinstance(scale, _Symbolic):
-            raise node.declined(f"resizes the axis {axis} of symbolic extent")
+        if not isinstance(scale, AxisScale):
+            data = resized_rows(node, data, axis, how, _row_scale(node, axis, scale))
+            continue
         node.require(scale.after > 0, "has a result without elements")
         if how.mode == "nearest":
             data = node.emit(relax.op.take(data, relax.const(nearest_elements(how, scale)), axis))

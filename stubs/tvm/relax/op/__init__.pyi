@@ -32,6 +32,7 @@ call_dps_packed: _Op
 call_pure_packed: _Op
 call_tir: _Op
 call_tir_inplace: _Op
+ceil: _Op
 clip: _Op
 concat: _Op
 cos: _Op
@@ -48,6 +49,7 @@ eye: _Op
 eye_like: _Op
 flatten: _Op
 flip: _Op
+floor: _Op
 floor_divide: _Op
 floor_mod: _Op
 full: _Op
