@@ -7,7 +7,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 import tvm
-from kits.backends.dnnl.dnnl_harness import needs_onednn, ops_on_host
+from kits.backends.dnnl.dnnl_harness import external_functions, needs_onednn, ops_on_host
 from tvm import relax
 
 import annotated_region as ar
@@ -24,6 +24,7 @@ REFUSED = {
     "places of maxima": r"max_pool2d_with_indices\.default \(.*\): return_indices=True is not supported",
     "a reduction into a scalar": r"scatter_reduce\.two \(.*\): it is not supported with these arguments",
     "a sorter": r"searchsorted\.Tensor \(.*\): a sorter is not supported; sort the rows",
+    "bits that are moved away": r"__rshift__\.Scalar \(.*\): moving 64 bits by 64 places is not supported",
     "an effect": r"TVM cannot import the program: Unsupported input kind: InputKind\.TOKEN",
     "random numbers": r"randn_like\.default \(.*\): its result is random",
     "branches": r"^cond \(.*\): branches of torch\.cond cannot be imported; .* torch\.where",
@@ -114,6 +115,24 @@ def test_images_of_any_size_are_resized_in_one_region(torch_functions):
         strict=False,
     )
     assert not ops_on_host(ar.partition(ar.from_exported_program(program), ["dnnl"]), "main")
+
+
+@needs_onednn
+def test_weights_that_a_module_unpacks_stay_packed(torch_functions):
+    torch = torch_functions.torch
+    model = torch_functions.PackedLinear(256, 192, 32).eval()
+    shapes = ({0: torch.export.Dim.DYNAMIC},)
+    program = torch.export.export(model, (torch_functions.seeded(3, 256),), dynamic_shapes=shapes)
+    module = ar.partition(ar.from_exported_program(program), ["dnnl"])
+    (region,) = external_functions(module)
+    assert not ops_on_host(module, "main")
+    assert not ops_on_host(module, region) & {"right_shift", "bitwise_and"}
+    assert "dequantize" in ops_on_host(module, region)
+    machine = relax.VirtualMachine(ar.build(module).jit(), tvm.cpu())
+    for rows in (3, 1, 40):
+        x = torch_functions.seeded(rows, 256)
+        (found,) = machine["main"](tvm.runtime.tensor(x.numpy()))
+        np.testing.assert_allclose(found.numpy(), model(x).numpy(), 1e-5, 1e-5)
 
 
 def test_all_groups_are_tried(torch_functions):

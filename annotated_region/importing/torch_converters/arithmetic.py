@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from tvm import relax, tirx
 
+from annotated_region.errors import ModelError
 from annotated_region.importing.torch_converters.quotients import floor_quotient, is_exact, remainder
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import TorchNode, dtype_of_tensor, is_tensor
@@ -62,6 +63,15 @@ _QUOTIENTS: Mapping[str, Callable[[TorchNode, relax.Expr, relax.Expr], relax.Exp
     "floor_divide.default": floor_quotient,
     "remainder.Tensor": remainder,
     "remainder.Scalar": remainder,
+}
+_SHIFTS: Mapping[str, Operation] = {
+    f"{name}.{kind}": operation
+    for names, operation in (
+        (("bitwise_left_shift", "__lshift__"), relax.op.left_shift),
+        (("bitwise_right_shift", "__rshift__"), relax.op.right_shift),
+    )
+    for name in names
+    for kind in ("Tensor", "Tensor_Scalar", "Scalar")
 }
 _OF_TRUTH_VALUES: Mapping[str, Operation] = {
     "add.Tensor": relax.op.logical_or,
@@ -207,3 +217,16 @@ def _operand(node: TorchNode, value: object, dtype: str) -> relax.Expr | None:
     if isinstance(value, relax.Expr) and is_tensor(value):
         return node.cast(value, dtype)
     return node.number_as_tensor(value, dtype)
+
+
+@converts(*_SHIFTS)
+def shifted(node: TorchNode) -> relax.Expr | None:
+    """The bits of whole numbers moved to the left or to the right, as packed weights are taken apart."""
+    count = node.argument(1)
+    operands = _operands(node, node.argument(0), count, node.dtype)
+    if operands is None or "int" not in node.dtype:
+        return None
+    bits = int(node.dtype.removeprefix("u").removeprefix("int"))
+    if isinstance(count, int) and not 0 <= count < bits:
+        raise ModelError(f"moving {bits} bits by {count} places is not supported")
+    return node.emit(_SHIFTS[node.name](*operands))

@@ -151,6 +151,12 @@ def as_real(node: TorchNode) -> relax.Expr:
     return node.emit(relax.op.stack([value.real, value.imaginary], -1))
 
 
+@converts_complex("_assert_tensor_metadata.default")
+def unchanged(node: TorchNode) -> Pair:
+    """The operand: the exporter's check of its type, which the parts do not have."""
+    return pair_of(node, 0)
+
+
 @converts_complex("complex.default")
 def made_of_parts(node: TorchNode) -> Pair:
     """Two tensors as the parts."""

@@ -167,3 +167,20 @@ def _count(node: TorchNode) -> int | relax.Expr:
     axes = _axes(node)
     places = range(len(extents)) if axes is None else axes if isinstance(axes, list) else [axes]
     return reduce(mul, (extents[int(str(place))] for place in places), 1)
+
+
+@converts("median.default", "median.dim")
+def median_of_small_numbers(node: TorchNode) -> relax.Expr | None:
+    """The median of integers that TVM does not sort, as int32; that of others is left to TVM's importer."""
+    data, axis = node.tensor(0), node.argument(1, "dim")
+    dtype = dtype_of_tensor(data)
+    if dtype not in ("uint8", "int8", "int16"):
+        return None
+    if not extents_of_tensor(data):
+        return data if axis is None else node.emit(relax.Tuple([data, relax.const(0, "int64")]))
+    keeps = bool(node.argument(2, "keepdim", default=False))
+    found = node.emit(relax.op.median(node.cast(data, "int32"), axis, keeps))
+    if axis is None:
+        return node.cast(found, dtype)
+    value, place = (node.emit(relax.TupleGetItem(found, part)) for part in (0, 1))
+    return node.emit(relax.Tuple([node.cast(value, dtype), place]))

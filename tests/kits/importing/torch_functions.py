@@ -7,9 +7,10 @@ import math
 import torch
 from torch.nn import functional
 
-__all__ = ["GROUPS", "REFUSED", "WIDTH", "Each", "flat", "seeded"]
+__all__ = ["GROUPS", "REFUSED", "WIDTH", "Each", "PackedLinear", "flat", "seeded"]
 
 WIDTH = 8
+NIBBLES = torch.arange(0, 32, 4, dtype=torch.int32)
 
 
 def numbers(x):
@@ -79,6 +80,14 @@ ARITHMETIC = {
         2 ** torch.arange(x.shape[1] * 9),
         2 ** (numbers(x).int() * 9),
         (-6) ** (numbers(x) + 60),
+    ),
+    "bits that are moved": lambda x: (
+        numbers(x) >> 1,
+        numbers(x).int() << 3,
+        numbers(x).to(torch.int8) >> 2,
+        numbers(x).to(torch.uint8) >> 4,
+        torch.bitwise_right_shift(numbers(x).int()[:, :, None], NIBBLES[:, None]) & 15,
+        torch.bitwise_left_shift(torch.tensor(1), numbers(x).abs()),
     ),
     "the larger extent": lambda x: torch.arange(torch.sym_max(x.shape[1], 6) + torch.sym_min(x.shape[1], 6)),
     "extents": lambda x: x / x.shape[1] + x.shape[1] * x,
@@ -231,6 +240,12 @@ REDUCTIONS = {
         (x > 2).max(),
         *(x > 0).max(1),
         *(x > 0).min(2, keepdim=True),
+    ),
+    "medians of bytes": lambda x: (
+        numbers(x).to(torch.uint8).median(),
+        numbers(x).to(torch.int8).median(2).values,
+        numbers(x).to(torch.uint8)[0, 0, 0].median(),
+        (numbers(x) * 99).to(torch.int16).median(1, keepdim=True).values,
     ),
     "products": lambda x: (x.prod(1), numbers(x).prod(2), (x > -1).prod(2)),
     "truth": lambda x: ((x > 5).any(), (x > -9).all(), (x > 0).any(1), (x * (x > 1)).any(2)),
@@ -474,6 +489,7 @@ REFUSED = {
         0, numbers(x)[0, 0, 0] * 0, x.amax(), "prod"
     ),
     "a sorter": lambda x: torch.searchsorted(x[0, 0], x[0], sorter=torch.argsort(x[0, 0])),
+    "bits that are moved away": lambda x: numbers(x) >> 64,
     "an effect": lambda x: torch.linalg.inv(x[0, :3, :3]),
     "random numbers": lambda x: x + torch.randn_like(x),
     "branches": lambda x: torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (x,)),
@@ -489,6 +505,30 @@ class Each(torch.nn.Module):
 
     def forward(self, x):
         return tuple(flat([function(x) for function in self.functions]))
+
+
+class PackedLinear(torch.nn.Module):
+    """Weights of 4 bits, eight in each int32, and zero points likewise, as GPTQ stores them."""
+
+    def __init__(self, inputs, outputs, group):
+        super().__init__()
+        draw = torch.Generator().manual_seed(1)
+
+        def words(*shape):
+            return torch.randint(-(2**31), 2**31 - 1, shape, generator=draw).int()
+
+        self.register_buffer("words", words(inputs // 8, outputs))
+        self.register_buffer("zeros", words(inputs // group, outputs // 8))
+        self.register_buffer("scales", torch.rand(inputs // group, outputs, generator=draw) * 0.02 + 0.01)
+        self.register_buffer("places", NIBBLES)
+        self.shape = inputs, outputs, group
+
+    def forward(self, x):
+        inputs, outputs, group = self.shape
+        zeros = (torch.bitwise_right_shift(self.zeros[:, :, None], self.places) & 15).reshape(-1, 1, outputs)
+        parts = torch.bitwise_right_shift(self.words[:, None], self.places[:, None]) & 15
+        numbers = parts.reshape(-1, group, outputs) - zeros - 1
+        return x @ (self.scales[:, None] * numbers).reshape(inputs, outputs)
 
 
 def flat(results):

@@ -94,6 +94,7 @@ quantize: _Op
 repeat: _Op
 reshape: _Op
 reverse_sequence: _Op
+left_shift: _Op
 right_shift: _Op
 round: _Op
 rsqrt: _Op
