@@ -25,6 +25,8 @@ REFUSED = {
     "a reduction into a scalar": r"scatter_reduce\.two \(.*\): it is not supported with these arguments",
     "a sorter": r"searchsorted\.Tensor \(.*\): a sorter is not supported; sort the rows",
     "bits that are moved away": r"__rshift__\.Scalar \(.*\): moving 64 bits by 64 places is not supported",
+    "blended bytes": r"upsample_bilinear2d\.vec \(.*\): blended images of uint8 are not supported",
+    "smoothed bytes": r"_upsample_bilinear2d_aa\.default \(.*\): blended images of uint8 are not supported",
     "an effect": r"TVM cannot import the program: Unsupported input kind: InputKind\.TOKEN",
     "random numbers": r"randn_like\.default \(.*\): its result is random",
     "branches": r"^cond \(.*\): branches of torch\.cond cannot be imported; .* torch\.where",

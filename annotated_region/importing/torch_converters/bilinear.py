@@ -13,7 +13,7 @@ import numpy as np
 from tvm import relax
 
 from annotated_region.importing.torch_converters.registry import converts
-from annotated_region.importing.torch_converters.row_scales import RowScale, scales_by_factors
+from annotated_region.importing.torch_converters.row_scales import RowScale, require_floats, scales_by_factors
 from annotated_region.importing.torch_converters.torch_node import (
     TorchNode,
     dtype_of_tensor,
@@ -25,6 +25,7 @@ from annotated_region.importing.torch_converters.torch_node import (
 def bilinear(node: TorchNode) -> relax.Expr | None:
     """A mean of the nearest elements; to a size in numbers, without corners that stay, TVM converts it."""
     data, size, factors = node.tensor(0), node.argument(1, "output_size"), node.argument(3, "scale_factors")
+    require_floats(data)
     reaches_corners = bool(node.argument(2, "align_corners"))
     if size is None:
         assert isinstance(factors, list)

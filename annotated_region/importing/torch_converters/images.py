@@ -17,7 +17,7 @@ from annotated_region.importing.axis_products import product_along
 from annotated_region.importing.interpolation import AxisScale, Interpolation, weights
 from annotated_region.importing.torch_converters.poolings import largest_without_places
 from annotated_region.importing.torch_converters.registry import converts
-from annotated_region.importing.torch_converters.row_scales import RowScale, scales_by_factors
+from annotated_region.importing.torch_converters.row_scales import RowScale, require_floats, scales_by_factors
 from annotated_region.importing.torch_converters.torch_node import (
     TorchNode,
     dtype_of_tensor,
@@ -154,6 +154,7 @@ def smoothed(node: TorchNode) -> relax.Expr:
     """An antialiased resize: along each axis a product with the weights of the elements."""
     data, size = node.tensor(0), node.argument(1, "output_size")
     assert isinstance(size, list)
+    require_floats(data)
     if bool(node.argument(2, "align_corners")):
         raise ModelError("antialias=True with align_corners=True is not supported")
     # PyTorch's cubic kernel is that of Pillow, which has another factor than the one without antialiasing.

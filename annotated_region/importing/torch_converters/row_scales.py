@@ -15,11 +15,15 @@ import numpy as np
 from tvm import relax, tirx
 
 from annotated_region.errors import ModelError
-from annotated_region.importing.torch_converters.torch_node import TorchNode, extents_of_tensor
+from annotated_region.importing.torch_converters.torch_node import (
+    TorchNode,
+    dtype_of_tensor,
+    extents_of_tensor,
+)
 from annotated_region.tvm_adapter.arithmetic import Extent
 from annotated_region.tvm_adapter.types import expect
 
-__all__ = ["RowScale", "scales_by_factors"]
+__all__ = ["RowScale", "require_floats", "scales_by_factors"]
 
 _LARGEST_DENOMINATOR = 64
 """Of factors of symbolic extents: these are exact in binary, and so are extents times them."""
@@ -108,6 +112,19 @@ class RowScale:
 
 def _number(node: TorchNode, extent: Extent) -> relax.Expr:
     return expect(relax.Expr, node.number_as_tensor(extent, "float32"))
+
+
+def require_floats(data: relax.Expr) -> None:
+    """Check that an image that is blended is one of floats.
+
+    Raises
+    ------
+    ModelError
+        It is not; PyTorch blends bytes by whole numbers of its own.
+    """
+    dtype = dtype_of_tensor(data)
+    if "float" not in dtype:
+        raise ModelError(f"blended images of {dtype} are not supported; convert them to floats")
 
 
 def scales_by_factors(

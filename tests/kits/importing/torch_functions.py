@@ -490,6 +490,12 @@ REFUSED = {
     ),
     "a sorter": lambda x: torch.searchsorted(x[0, 0], x[0], sorter=torch.argsort(x[0, 0])),
     "bits that are moved away": lambda x: numbers(x) >> 64,
+    "blended bytes": lambda x: functional.interpolate(
+        numbers(x)[None].to(torch.uint8), (3, 3), mode="bilinear", align_corners=True
+    ),
+    "smoothed bytes": lambda x: functional.interpolate(
+        numbers(x)[None].to(torch.uint8), (3, 3), mode="bilinear", antialias=True
+    ),
     "an effect": lambda x: torch.linalg.inv(x[0, :3, :3]),
     "random numbers": lambda x: x + torch.randn_like(x),
     "branches": lambda x: torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (x,)),
