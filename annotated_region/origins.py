@@ -71,7 +71,7 @@ def with_span(value: Expr, span: Span | None) -> Expr:
 def recorded_origin(expr: relax.Expr) -> str | None:
     """The origin recorded on a call or a variable; None if there is none."""
     span = expr.span
-    if not isinstance(span, Span) or span.line != _NO_LINE:
+    if span is None or not isinstance(span, Span) or span.line != _NO_LINE:
         return None
     return str(span.source_name.name)
 

@@ -120,7 +120,7 @@ class _Block:
 
     def bindings(self, block: relax.BindingBlock) -> Iterator[relax.Binding]:
         """The new bindings."""
-        for binding in block.bindings:
+        for binding in block.bindings[:]:
             self.take(binding)
         return (self.named(binding) for binding in self.made)
 

@@ -19,12 +19,13 @@ def bindings_in(body: relax.Expr) -> Iterator[relax.Binding]:
     if not isinstance(body, relax.SeqExpr):
         return
     for block in body.blocks:
-        for binding in block.bindings:
-            if isinstance(binding.value, relax.If):
-                yield from bindings_in(binding.value.true_branch)
-                yield from bindings_in(binding.value.false_branch)
-            elif isinstance(binding.value, relax.Function):
-                yield from bindings_in(binding.value.body)
+        for binding in block.bindings[:]:
+            value = binding.value
+            if isinstance(value, relax.If):
+                yield from bindings_in(value.true_branch)
+                yield from bindings_in(value.false_branch)
+            elif isinstance(value, relax.Function):
+                yield from bindings_in(value.body)
             yield binding
 
 
@@ -52,7 +53,7 @@ def marked(func: relax.Function, spans: ExprMap[Span | None]) -> relax.Function:
         return variables.get(expr, expr)
 
     def rewritten(block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
-        for binding in block.bindings:
+        for binding in block.bindings[:]:
             value = rewriter.nested(replace_operands(binding.value, current))
             if binding in spans:
                 yield _binding(binding, variables[binding.var], with_span(value, spans[binding]))

@@ -39,9 +39,11 @@ def _bindings(func: relax.Function) -> Iterator[tuple[relax.Binding, int]]:
         if not isinstance(body, relax.SeqExpr) or depth > DEEPEST + 1:
             continue
         for block in body.blocks:
-            for binding in block.bindings:
+            for binding in block.bindings[:]:
                 yield binding, depth
                 value = binding.value
+                if isinstance(value, relax.Call):  # first, because it is the usual case
+                    continue
                 if isinstance(value, relax.If):
                     waiting += [(value.true_branch, depth + 1), (value.false_branch, depth + 1)]
                 elif isinstance(value, relax.Function):

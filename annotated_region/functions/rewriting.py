@@ -62,6 +62,8 @@ class FunctionRewriter:
 
     def nested(self, value: relax.Expr) -> relax.Expr:
         """`value` with its nested bodies rebuilt: branches of an `If`, a local function."""
+        if isinstance(value, relax.Call):  # first, because it is the usual case
+            return value
         if isinstance(value, relax.Function):
             return self.function(value)
         if not isinstance(value, relax.If):
@@ -95,15 +97,21 @@ def replace_operands(expr: relax.Expr, substitute: Substitute) -> relax.Expr:
 
     Returns `expr` itself if nothing changes. Bodies of an `If` and of local functions are not entered.
     """
-    if isinstance(expr, relax.Var | Constant):
-        return substitute(expr)
-    if isinstance(expr, relax.Call):
-        return _replace_in_call(expr, substitute)
-    if isinstance(expr, relax.Tuple):
-        return _replace_in_tuple(expr, substitute)
-    if isinstance(expr, relax.TupleGetItem):
-        return _replace_in_field(expr, substitute)
-    return _replace_in_condition(expr, substitute) if isinstance(expr, relax.If) else expr
+    kind = type(expr)
+    replace = _REPLACERS.get(kind)
+    if replace is None:
+        # A failing isinstance check against a TVM class is slow, so the answer is kept for each class.
+        known = (each for base, each in _REPLACERS.items() if issubclass(kind, base))
+        replace = _REPLACERS[kind] = next(known, _kept)
+    return replace(expr, substitute)
+
+
+def _substituted(expr: relax.Expr, substitute: Substitute) -> relax.Expr:
+    return substitute(expr)
+
+
+def _kept(expr: relax.Expr, _substitute: Substitute) -> relax.Expr:
+    return expr
 
 
 def _replace_in_tuple(expr: relax.Tuple, substitute: Substitute) -> relax.Expr:
@@ -127,8 +135,9 @@ def _replace_in_condition(expr: relax.If, substitute: Substitute) -> relax.Expr:
 
 def _replace_in_call(call: relax.Call, substitute: Substitute) -> relax.Call:
     args = _replace_all(call.args, substitute)
-    op = call.op if isinstance(call.op, tvm.ir.Op) else replace_operands(call.op, substitute)
-    if args is None and op.same_as(call.op):
+    before = call.op
+    op = before if isinstance(before, tvm.ir.Op) else replace_operands(before, substitute)
+    if args is None and (op is before or op.same_as(before)):
         return call
     return relax.Call(op, call.args if args is None else args, call.attrs, call.ty_args, call.span, call.ty)
 
@@ -137,7 +146,17 @@ def _replace_all(exprs: Sequence[relax.Expr], substitute: Substitute) -> list[re
     """The replaced expressions; None if nothing changes."""
     old = exprs[:]
     new = [replace_operands(expr, substitute) for expr in old]
-    return None if all(a.same_as(b) for a, b in zip(old, new, strict=True)) else new
+    return None if all(a is b or a.same_as(b) for a, b in zip(old, new, strict=True)) else new
+
+
+_REPLACERS: dict[type, Callable[..., relax.Expr]] = {
+    relax.Var: _substituted,
+    Constant: _substituted,
+    relax.Call: _replace_in_call,
+    relax.Tuple: _replace_in_tuple,
+    relax.TupleGetItem: _replace_in_field,
+    relax.If: _replace_in_condition,
+}
 
 
 def typed(expr: AnyExpr, ty: tvm.ir.Type) -> AnyExpr:

@@ -69,7 +69,8 @@ def _parts(dag: Dag, order: Sequence[int], colours: Sequence[int | None]) -> Ite
             part = []
         else:
             part.append(vertex)
-        reached = max(reached, max((place[target] for target in dag.successors[vertex]), default=-1))
+        for target in dag.successors[vertex]:
+            reached = max(reached, place[target])
     yield sorted(part)
 
 

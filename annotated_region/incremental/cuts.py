@@ -47,7 +47,7 @@ class Separable:
             self._in_composites[view.name] = any(may_hold(each, view.name) for each in self._patterns)
         if self._in_composites[view.name]:
             return False
-        return all(refusal_by_rule(target, view, repr(binding.var.name)) for target in self._targets)
+        return all(refusal_by_rule(target, view, lambda: repr(binding.var.name)) for target in self._targets)
 
 
 def cut_into_parts(

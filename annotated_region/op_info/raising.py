@@ -102,7 +102,7 @@ class LoweredCalls:
             return self.func
 
         def rewritten(block: relax.BindingBlock, rewriter: FunctionRewriter) -> Iterator[relax.Binding]:
-            for binding in block.bindings:
+            for binding in block.bindings[:]:
                 if binding.var in chosen:
                     yield from self.bindings[binding.var]
                 else:
@@ -116,13 +116,16 @@ def bindings_in_blocks(body: relax.Expr) -> Iterator[tuple[relax.BindingBlock, r
     if not isinstance(body, relax.SeqExpr):
         return
     for block in body.blocks:
-        for binding in block.bindings:
+        for binding in block.bindings[:]:
             yield block, binding
-            if isinstance(binding.value, relax.If):
-                yield from bindings_in_blocks(binding.value.true_branch)
-                yield from bindings_in_blocks(binding.value.false_branch)
-            elif isinstance(binding.value, relax.Function):
-                yield from bindings_in_blocks(binding.value.body)
+            value = binding.value
+            if isinstance(value, relax.Call):  # first, because it is the usual case
+                continue
+            if isinstance(value, relax.If):
+                yield from bindings_in_blocks(value.true_branch)
+                yield from bindings_in_blocks(value.false_branch)
+            elif isinstance(value, relax.Function):
+                yield from bindings_in_blocks(value.body)
 
 
 def _bindings(

@@ -271,7 +271,7 @@ class _Claimant:
         view = OpView.of(node.value)
         if view is None:
             return Refusal(DeclineReason.NOT_AN_OP)
-        return refusal_by_rule(target, view, f"{described(node.var)} in {self.graph.name}")
+        return refusal_by_rule(target, view, lambda: f"{described(node.var)} in {self.graph.name}")
 
     def with_structure(self, nodes: tuple[NodeId, ...]) -> tuple[NodeId, ...]:
         """`nodes` with their structure nodes: tuples before them, tuple fields and aliases after them."""
@@ -294,7 +294,8 @@ class _Claimant:
             return False
         node = self.graph.nodes[producer]
         return (
-            isinstance(node.value, relax.Tuple)
+            node.kind is NodeKind.STRUCTURE
+            and isinstance(node.value, relax.Tuple)
             and node.scope == self.graph.nodes[next(iter(inside))].scope
             and all(edge.consumer in inside or edge.consumer == DEAD for edge in self.graph.out_of[producer])
         )
@@ -304,5 +305,8 @@ class _Claimant:
         if consumer < 0 or consumer in self.taken:
             return False
         node = self.graph.nodes[consumer]
-        moves_nothing = isinstance(node.value, relax.TupleGetItem | relax.Var)
-        return moves_nothing and node.scope == self.graph.nodes[first].scope
+        return (
+            node.kind is NodeKind.STRUCTURE
+            and isinstance(node.value, relax.TupleGetItem | relax.Var)
+            and node.scope == self.graph.nodes[first].scope
+        )

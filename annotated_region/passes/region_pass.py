@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import tvm
 
+from annotated_region.collector import paused_collector
 from annotated_region.notes import Note
 from annotated_region.passes.region_session import RegionSession
 from annotated_region.passes.session_pass import SessionPass
@@ -45,6 +46,7 @@ class RegionPass(SessionPass):
     def require_applicable(self, regions: Iterable[AnnotatedRegionSet]) -> None:
         """Validate the options of the pass against all functions, before any is transformed."""
 
+    @paused_collector()
     def run(
         self, mod: tvm.IRModule, context: tvm.ir.transform.PassContext, session: RegionSession
     ) -> tvm.IRModule:

@@ -9,6 +9,7 @@ from tvm import relax
 from annotated_region.annotations import BEGIN, END
 from annotated_region.collector import paused_collector
 from annotated_region.dataflow.graph import DataflowGraph
+from annotated_region.dataflow.unannotated import without_annotations
 from annotated_region.dataflow.walk import read_dataflow
 from annotated_region.ids import RegionId
 from annotated_region.regions.node_region import NodeRegion
@@ -41,16 +42,13 @@ def read_annotated(
 
     Notes
     -----
-    Linear in the edges of the function plus the sizes of its regions. A function without annotations is
-    walked once, an annotated one twice.
+    Linear in the edges of the function plus the sizes of its regions.
     """
     graph = read_dataflow(func, name, begin, end)
     if not graph.is_annotated:
         return graph, {}
     node_regions = regions_from_reading(read_regions(graph))
-    plain = read_dataflow(strip_annotations(graph), graph.name, begin, end)
-    numbers = [plain.number_of(node.var) for node in graph.nodes]
-    return plain, {region: held.renumbered(numbers) for region, held in node_regions.items()}
+    return without_annotations(graph, strip_annotations(graph)), node_regions
 
 
 def write_annotated(graph: DataflowGraph, node_regions: Mapping[RegionId, NodeRegion]) -> relax.Function:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from annotated_region.errors import RuleError
@@ -12,7 +14,7 @@ from annotated_region.targets.rules import rule_of
 __all__ = ["refusal_by_rule", "refusal_of"]
 
 
-def refusal_by_rule(target: str, view: OpView, place: str) -> Refusal | None:
+def refusal_by_rule(target: str, view: OpView, place: Callable[[], str]) -> Refusal | None:
     """Why `target` declines an op; None if its rule claims it.
 
     Parameters
@@ -22,7 +24,7 @@ def refusal_by_rule(target: str, view: OpView, place: str) -> Refusal | None:
     view
         The op.
     place
-        The position of the op, for error messages.
+        Returns the position of the op; called for error messages only.
 
     Raises
     ------
@@ -32,12 +34,16 @@ def refusal_by_rule(target: str, view: OpView, place: str) -> Refusal | None:
     rule = rule_of(target, view.name)
     if rule is None:
         return Refusal(DeclineReason.NO_RULE, view.name)
-    where = f"the rule of {target!r} for {view.name} at {place}"
     try:
         answer = rule(view)
     except Exception as error:
+        where = _place_of_rule(target, view, place)
         raise RuleError(f"{where} failed: {type(error).__name__}: {error}; mend the rule") from error
-    return refusal_of(answer, where)
+    return None if answer is True else refusal_of(answer, _place_of_rule(target, view, place))
+
+
+def _place_of_rule(target: str, view: OpView, place: Callable[[], str]) -> str:
+    return f"the rule of {target!r} for {view.name} at {place()}"
 
 
 def refusal_of(answer: object, where: str) -> Refusal | None:

@@ -328,7 +328,8 @@ def backend_of(target: str) -> Backend:
     """
     load_built_in(target)
     # A rule alone registers a target with the default description; its package may still have to be loaded.
-    if _BACKENDS.get(target, _undescribed(target)) == _undescribed(target):
+    described = _BACKENDS.get(target)
+    if described is None or described == _undescribed(target):
         load_installed(target)
     failure = failure_of(target)
     if failure is not None:

@@ -5,8 +5,6 @@ They are on a higher floor than this room, and are found by name, like the targe
 
 from __future__ import annotations
 
-from importlib import import_module
-
 __all__ = ["BUILT_IN", "load_all_built_in", "load_built_in"]
 
 BUILT_IN = ("dnnl", "onnxruntime", "openvino", "tensorrt")
@@ -18,7 +16,8 @@ def load_built_in(target: str) -> None:
     # Loading it registers it, which calls this function again; Python then returns the partially loaded
     # module.
     if target in BUILT_IN:
-        import_module(f"annotated_region.backends.{target}")
+        # Called for each op, so by the function of the statement, which returns at once if it is loaded.
+        __import__(f"annotated_region.backends.{target}")
 
 
 def load_all_built_in() -> None:

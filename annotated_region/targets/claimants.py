@@ -72,9 +72,9 @@ class Claimants:
 
 
 def _loses(target: str, whole: OpView, parts: Sequence[OpView], place: str) -> bool:
-    if not refusal_by_rule(target, whole, place):
+    if not refusal_by_rule(target, whole, lambda: place):
         return False
-    if any(not refusal_by_rule(target, part, place) for part in parts):
+    if any(not refusal_by_rule(target, part, lambda: place) for part in parts):
         return True
     names = {part.name for part in parts}
     return any(_may_match(pattern, names) for pattern in patterns_of(target))

@@ -67,7 +67,7 @@ class OpView:
         call = call if raised is None else raised
         if not isinstance(call.op, tvm.ir.Op):
             return None
-        return OpView(call.op.name, attributes_of(call.attrs), tuple(call.args), call)
+        return OpView(call.op.name, attributes_of(call.attrs), tuple(call.args[:]), call)
 
     @property
     def arg_types(self) -> tuple[tvm.ir.Type, ...]:

@@ -6,6 +6,7 @@ from tvm import relax
 from tvm.relax.dpl import is_op, wildcard
 from tvm.script import ir as I
 from tvm.script import relax as R
+from tvm.script import tirx as T
 
 import annotated_region as ar
 from annotated_region.notes import ClaimNote, DeclineNote, DeclineReason, Refusal
@@ -107,6 +108,22 @@ def test_fields_names_and_tuples_belong_to_the_ops_around_them():
         ("sketch", ["s", "left", "right"]),
         ("sketch", ["pair", "joined", "renamed"]),
     ]
+
+
+def test_a_match_cast_of_a_claimed_value_stays_outside_of_the_region():
+    @I.ir_module
+    class Cast:
+        @R.function
+        def main(x: R.Tensor(dtype="float32", ndim=2)):
+            n = T.int64()
+            a = R.nn.relu(x)
+            b = R.match_cast(a, R.Tensor((n, 4), "float32"))
+            c = R.tanh(b)
+            return (b, c)
+
+    claim_ops("sketch", "relax.nn.relu", "relax.tanh")
+    regions = regions_after(Cast, ["sketch"])
+    assert [[var.name for var in region.nodes] for region in regions] == [["a"], ["c"]]
 
 
 def test_composites_are_claimed_beside_the_single_ops():

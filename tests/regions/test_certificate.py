@@ -122,9 +122,13 @@ def users_of(regions: ar.AnnotatedRegionSet, order: list[int | relax.Var], at: i
     values = {(use.producer, use.consumer) for use in oracle.listing_of(regions.func).uses}
     for place in range(at + 1, len(order)):
         direct = itertools.product(nodes[at], nodes[place])
-        # A conditional uses the results of its branches, which the checker sees inside of it only.
-        if any(pair in values and not isinstance(value_of(regions, pair[1]), relax.If) for pair in direct):
+        # Conditionals and local functions use results of their bodies, which the checker sees only inside.
+        if any(pair in values and not has_bodies(value_of(regions, pair[1])) for pair in direct):
             yield place
+
+
+def has_bodies(value: relax.Expr) -> bool:
+    return isinstance(value, relax.If | relax.Function)
 
 
 def value_of(regions: ar.AnnotatedRegionSet, var: relax.Var) -> relax.Expr:
