@@ -46,8 +46,8 @@ def progress_line(steps: int, wanted: bool = True) -> Iterator[None]:
 
 @contextmanager
 def progress_bar(task: str, total: int, wanted: bool = True) -> Iterator[Callable[[int], None]]:
-    """A bar with the remaining time of `total` steps, which is told how many ended; nothing for none, or if
-    the standard error is no terminal.
+    """A bar with the remaining time of `total` steps, advanced by the yielded function; none for 0 steps, or
+    if the standard error is not a terminal.
     """
     from rich import progress  # noqa: PLC0415 - see _drawn
     from rich.console import Console  # noqa: PLC0415

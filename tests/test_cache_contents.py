@@ -1,4 +1,4 @@
-"""The cache folder is counted by kind and emptied; nothing outside of it is ever touched."""
+"""The cache folder is counted by kind and emptied; files outside it are never touched."""
 
 import os
 import time

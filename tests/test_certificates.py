@@ -1,4 +1,4 @@
-"""The checker of orders on definitions that are written down: it needs no function of TVM."""
+"""The checker of orders on literal definitions; it needs no TVM."""
 
 from dataclasses import dataclass
 

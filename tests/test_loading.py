@@ -1,4 +1,4 @@
-"""What is loaded when: the program's help without TVM, the package without what it does not need yet."""
+"""Lazy loading: the program's help needs no TVM, and the package loads only what is used."""
 
 import ast
 import subprocess

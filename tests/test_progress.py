@@ -1,4 +1,4 @@
-"""A terminal shows what is compiled and how many are left; anything else is left alone."""
+"""Progress is shown on terminals only: what is compiled, and how many are left."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""Any in signatures: what is left is JSON, libraries without types, and what is handed on as it came."""
+"""Any in signatures: only for JSON, libraries without types, and values that are passed through."""
 
 import ast
 from collections.abc import Iterator

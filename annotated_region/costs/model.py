@@ -32,7 +32,7 @@ class CostModel(Protocol):
 
 @runtime_checkable
 class MeasuringCostModel(CostModel, Protocol):
-    """A cost model that is told all its `compute` queries in advance, to measure them in one batch."""
+    """A cost model that gets all its `compute` queries in advance, to measure them in one batch."""
 
     def prepare(self, questions: Sequence[tuple[str, CostUnit]]) -> None:
         """Prepare for ``compute(target, unit)`` of each pair."""

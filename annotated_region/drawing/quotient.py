@@ -85,7 +85,7 @@ class Line:
         The number of values.
     bytes
         Their total size; None if one is known only at run time.
-    told
+    text
         The label if the size is unknown: the type of the only value, or the number of values.
     """
 
@@ -93,7 +93,7 @@ class Line:
     target: int
     values: int
     bytes: int | None
-    told: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +216,8 @@ def _picture(function: FunctionReport, box_of: Sequence[int]) -> Picture:
 
 def _line(ends: tuple[int, int], values: Sequence[ValueReport]) -> Line:
     total = _total([value.bytes for value in values])
-    told = "" if total is not None else values[0].type_phrase if len(values) == 1 else f"{len(values)} values"
-    return Line(*ends, len(values), total, told)
+    text = "" if total is not None else values[0].type_phrase if len(values) == 1 else f"{len(values)} values"
+    return Line(*ends, len(values), total, text)
 
 
 def _total(sizes: Sequence[int | None]) -> int | None:

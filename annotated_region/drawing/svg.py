@@ -117,7 +117,7 @@ def _crossing(line: Line) -> str:
 
 def size_of(line: Line) -> str:
     """The label of a line: its bytes, or a type where extents are symbolic."""
-    return line.told or amount(line.bytes)
+    return line.text or amount(line.bytes)
 
 
 def amount(size: int | None) -> str:

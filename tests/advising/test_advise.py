@@ -1,4 +1,4 @@
-"""Advice is what comes out once a rule claims the ops: rules switched off and on, over models and graphs."""
+"""Advice equals the result of claiming the ops: rules are switched off and on, on models and graphs."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Advice with times: what is built and timed is what `partition` makes once the rule claims the ops."""
+"""Timed advice: the models that are built and timed are those that `partition` makes with the claims."""
 
 import json
 import math

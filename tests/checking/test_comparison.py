@@ -1,4 +1,4 @@
-"""A result beside the reference: what counts as wrong, how far it is off and where, against brute force."""
+"""Results beside the reference: which values are wrong, by how much and where, against brute force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every option of every command refuses what makes no sense: one line of the program, never a traceback."""
+"""Every option of every command rejects invalid values: one line of the program, never a traceback."""
 
 from __future__ import annotations
 

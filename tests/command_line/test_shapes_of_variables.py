@@ -1,4 +1,4 @@
-"""Tensors whose shape is a variable: commands say what their types are, and that there is nothing to run."""
+"""Tensors whose shape is a variable: commands print their types, and report that nothing can run."""
 
 import pytest
 from tvm import relax

@@ -1,4 +1,4 @@
-"""What the world outside does to the program has messages and a status, and leaves nothing half written."""
+"""Failures of the environment give a message and a status, and leave no partial files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of strangers at the command line: an error line each; nothing runs, hangs or crashes."""
+"""Untrusted files at the command line: each gives one line of error; nothing runs, hangs or crashes."""
 
 import os
 import subprocess

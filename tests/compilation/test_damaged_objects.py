@@ -1,4 +1,4 @@
-"""Objects in the cache are not believed: damage is noticed, told and mended; no object is made twice."""
+"""Damaged objects in the cache are detected, reported and compiled again; no object is compiled twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Object files of data that are written here are what the system's linker and loader take."""
+"""Object files written by this package are accepted by the system's linker and loader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an executable holds is freed on request, and what this package builds for itself does not stay."""
+"""An executable frees its resources on request, and modules built internally are not kept."""
 
 import ctypes
 import gc

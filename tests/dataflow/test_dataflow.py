@@ -1,4 +1,4 @@
-"""The dataflow graph: what is a node of which kind, what depends on what, what must come before what."""
+"""The dataflow graph: kinds of nodes, dependences, and required orders."""
 
 from __future__ import annotations
 

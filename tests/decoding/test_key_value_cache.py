@@ -1,4 +1,4 @@
-"""The cache shows its filled rows, appends behind them, and is unchanged by what does not fit."""
+"""The cache exposes its filled rows, appends to them, and is unchanged by rows that do not fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documentation builds without a warning, and nothing in it leads nowhere."""
+"""The documentation builds without a warning, and all its links resolve."""
 
 from __future__ import annotations
 

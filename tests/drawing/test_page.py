@@ -1,4 +1,4 @@
-"""The HTML page says what the report says: the same regions, ops, reasons and bytes, in a browser, too."""
+"""The HTML page agrees with the report: regions, ops, reasons and bytes, also in a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The deployment example: an exported library runs from C++ and answers what ONNX Runtime answers."""
+"""The deployment example: an exported library runs from C++ with ONNX Runtime's results."""
 
 from __future__ import annotations
 

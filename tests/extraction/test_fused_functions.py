@@ -1,4 +1,4 @@
-"""extract_fused_functions: every function that is called, alone, and computing what it computes inside."""
+"""extract_fused_functions: every called function, standalone, with the results that it has in the model."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Mutated op info, saved reports, locks and cost databases: what was written, or an error of ours."""
+"""Mutated op info, saved reports, locks and cost databases: a valid value, or an error of this package."""
 
 import os
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Mutated models through the program: a report or one line of error, whatever stands in the file."""
+"""Mutated models through the program: a report or one line of error for any content."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The vertex that stands between two groups."""
+"""The vertex that keeps two groups apart."""
 
 import networkx as nx
 import pytest

@@ -1,4 +1,4 @@
-"""The edges and rare ops of the hunt: that each is drawn, and what the reference makes of them, by hand."""
+"""The edges and rare ops of the hunt: each is generated, and the reference computes hand-written results."""
 
 from __future__ import annotations
 

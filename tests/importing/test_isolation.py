@@ -1,4 +1,4 @@
-"""Imports in a process of their own: the same modules, and an error whatever ends the process."""
+"""Imports in a separate process: equal modules, and an error however the process ends."""
 
 import mmap
 import os

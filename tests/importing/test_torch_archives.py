@@ -1,4 +1,4 @@
-"""Archives of ``torch.export``: what is more than data is refused, before PyTorch sees it."""
+"""Archives of ``torch.export``: anything but data is rejected before PyTorch reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What modules of strangers may call: nothing that is no tensor operation, whatever command reads them."""
+"""Untrusted modules may call tensor operations only, whichever command reads them."""
 
 import pytest
 import tvm

@@ -1,4 +1,4 @@
-"""TVMScript files of strangers: modules are read as TVM prints them, and nothing in them runs."""
+"""Untrusted TVMScript: modules are read as TVM prints them, and no code in them runs."""
 
 import ast
 

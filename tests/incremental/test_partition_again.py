@@ -1,4 +1,4 @@
-"""An edited module partitioned again: the bytes of a full partition, at the price of what was edited."""
+"""Partitioning an edited module again: the bytes of a full partition, with work only for edited parts."""
 
 import os
 from random import Random

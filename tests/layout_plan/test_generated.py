@@ -1,4 +1,4 @@
-"""Plans for generated functions, told by numpy: the same answers, and as many transposes as planned."""
+"""Plans for generated functions, checked with numpy: equal results, and as many transposes as planned."""
 
 from collections.abc import Callable
 from typing import Any

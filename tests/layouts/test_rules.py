@@ -1,4 +1,4 @@
-"""Layout rules against what layouts mean: the changed op on stored operands gives the stored results."""
+"""Layout rules against the definition of layouts: the changed op on stored operands gives stored results."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Which placement of an edited function is chosen, by what it costs and by what it keeps."""
+"""The choice among placements of an edited function, by cost and by what is kept."""
 
 import pytest
 from tvm import relax

@@ -1,4 +1,4 @@
-"""A slice of the campaign: random edits, and what holds of each of them."""
+"""A slice of the campaign: random edits, and the properties of each replay."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Locks as text: what is written is read, and what is wrong is one error that names the line."""
+"""Locks as text: written locks are read back, and invalid ones give one error that names the line."""
 
 import pytest
 from kits.sample_reports import sample_report

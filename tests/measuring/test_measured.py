@@ -1,4 +1,4 @@
-"""MeasuredCost: measures each distinct unit once, resumes, and tells what a target refuses."""
+"""MeasuredCost: measures each distinct unit once, resumes, and reports units that a target rejects."""
 
 import io
 import math

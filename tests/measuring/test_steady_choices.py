@@ -1,4 +1,4 @@
-"""Measured costs choose the same again and again: on a simulated machine whose noise is known."""
+"""Measured costs give the same choice repeatedly, on a simulated machine with known noise."""
 
 import itertools
 import random

@@ -1,4 +1,4 @@
-"""infer_op_info: what was lowered comes back, and what was changed is never taken for something else."""
+"""infer_op_info: lowered ops are recovered, and modified functions are never mistaken for ops."""
 
 import numpy as np
 import pytest

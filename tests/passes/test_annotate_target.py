@@ -1,4 +1,4 @@
-"""AnnotateTarget: what is claimed, what belongs to a claim, what is declined and why."""
+"""AnnotateTarget: claims and the nodes that belong to them, declines and their reasons."""
 
 import pytest
 import tvm

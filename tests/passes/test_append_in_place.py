@@ -1,4 +1,4 @@
-"""AppendInPlace: regions write rows behind the past in the caller's memory; what does not fit is an error."""
+"""AppendInPlace: regions write new rows into the caller's memory; unsuitable functions are errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""InlinePartitions: what it leaves is the module as it was before partitioning."""
+"""InlinePartitions restores the module as it was before partitioning."""
 
 # Assignments in TVMScript are bindings, not Python variables:
 # ruff: noqa: RET504, SIM108

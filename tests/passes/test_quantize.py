@@ -1,4 +1,4 @@
-"""Quantize: numpy's numbers, which ops read int8, what stays in float and why, and what it refuses."""
+"""Quantize: numpy's numbers, the ops that read int8, those that stay in float and why, and errors."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""QuantizeWeights: the packed weights mean on the host what numpy rounds to; odd arguments are refused."""
+"""QuantizeWeights: packed weights have the values that numpy rounds to; invalid arguments are errors."""
 
 import numpy as np
 import pytest

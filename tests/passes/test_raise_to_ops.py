@@ -1,4 +1,4 @@
-"""RaiseToOps: lowered calls become op calls again, and backends find them as if nothing had been lowered."""
+"""RaiseToOps: lowered calls become op calls again, which backends claim like unlowered ones."""
 
 import os
 

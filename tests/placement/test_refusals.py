@@ -1,4 +1,4 @@
-"""What is no problem, and what is no placement of one, is refused in words; searches keep their budgets."""
+"""Invalid problems and invalid placements are rejected with a reason; searches keep their budgets."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What backends limit is kept by every policy, and what is impossible to keep is an error that says so."""
+"""Every policy keeps the limits of backends; limits that cannot be kept are errors."""
 
 import numpy as np
 import pytest

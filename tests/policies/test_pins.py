@@ -1,4 +1,4 @@
-"""Pins and bans: which names mean what, in one function and in several; what is said of the others."""
+"""Pins and bans: the meaning of names, in one function and in several, and errors for unknown ones."""
 
 import pytest
 import tvm

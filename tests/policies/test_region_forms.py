@@ -1,4 +1,4 @@
-"""Every pass and policy gives a target what it accepts as one region, also of annotations by hand."""
+"""Every pass and policy keeps to the form of regions that a target accepts, also for manual annotations."""
 
 import pytest
 from tvm import relax

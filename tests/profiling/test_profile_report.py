@@ -1,4 +1,4 @@
-"""Profiles that are kept, compared, and told beside the placement."""
+"""Profiles: saved, compared, and added to placement reports."""
 
 from __future__ import annotations
 

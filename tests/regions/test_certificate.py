@@ -1,4 +1,4 @@
-"""Certificates: `verify` finds one exactly where one exists, and the checker takes no other."""
+"""Certificates: `verify` finds one exactly if one exists, and the checker accepts no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One annotation changed: another set, told correctly, or MalformedAnnotationError, and nothing else."""
+"""One changed annotation gives another set, read correctly, or a MalformedAnnotationError."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AnnotatedRegionSet: what it holds of claims, what it says of them, and how it changes."""
+"""AnnotatedRegionSet: construction from claims, queries, and changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report says of each op: types, work and origin, in lines, as data and in pictures."""
+"""The details of an op in reports: types, work and origin, in lines, as data and in pictures."""
 
 import pytest
 import tvm

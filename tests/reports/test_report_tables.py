@@ -1,4 +1,4 @@
-"""Reports as tables: a page wide, no word broken, the host blamed on who lost its ops, choices marked."""
+"""Reports as tables of a given width: no word broken, reasons for host ops, choices marked."""
 
 from dataclasses import replace
 

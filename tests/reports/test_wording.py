@@ -1,4 +1,4 @@
-"""The words of reports: every reason has some, and they say what the note says."""
+"""The words of reports: each reason has words that agree with its note."""
 
 import pytest
 from tvm import relax

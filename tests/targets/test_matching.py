@@ -1,4 +1,4 @@
-"""Matches of patterns: what is found near a node is what is found with the whole function in view."""
+"""Matches of patterns: matching near a node finds what matching in the whole function finds."""
 
 import pytest
 import tvm

@@ -1,4 +1,4 @@
-"""Options that do not hold on this machine are told: by the report, and by the commands that build."""
+"""Options without an effect on this machine are reported, by reports and by the commands that build."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What is exact on paper is exact on oneDNN, and what has no end or is no number is what TVM makes of it."""
+"""Results that are exact in theory are exact on oneDNN; infinities and NaN are those of TVM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every op that TVM's importers make is said in ONNX, or declined with a reason of its own."""
+"""Every op that TVM's importers emit is converted to ONNX, or declined with a specific reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is inserted into a graph for OpenVINO, told by its operators; most answers are tested elsewhere."""
+"""The operators that are inserted into graphs for OpenVINO; most results are tested elsewhere."""
 
 from __future__ import annotations
 

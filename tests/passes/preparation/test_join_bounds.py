@@ -1,4 +1,4 @@
-"""Bounds become relu or clip; what would compute something else stays."""
+"""Bounds become relu or clip, unless the result would differ."""
 
 from __future__ import annotations
 

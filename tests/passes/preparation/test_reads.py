@@ -1,4 +1,4 @@
-"""Who reads what, and what nothing reads."""
+"""Readers of values, and dead bindings."""
 
 # TVMScript is no Python that a type checker understands:
 # mypy: disable-error-code="valid-type, untyped-decorator, misc, no-untyped-def, index"

@@ -1,4 +1,4 @@
-"""Operations that change nothing go; what only resembles them stays."""
+"""Operations without effect are removed; similar ones are kept."""
 
 from __future__ import annotations
 

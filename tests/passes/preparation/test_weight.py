@@ -1,4 +1,4 @@
-"""Every rewrite lowers the weight of what it rewrites: the whole suite asserts it, and these see it fail."""
+"""Every rewrite lowers the weight of its value: asserted in the whole suite, and seen to fail here."""
 
 from __future__ import annotations
 
