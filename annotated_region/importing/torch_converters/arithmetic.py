@@ -71,7 +71,7 @@ _SHIFTS: Mapping[str, Operation] = {
         (("bitwise_right_shift", "__rshift__"), relax.op.right_shift),
     )
     for name in names
-    for kind in ("Tensor", "Tensor_Scalar", "Scalar")
+    for kind in ("Tensor", "Tensor_Scalar", "Scalar_Tensor", "Scalar")
 }
 _OF_TRUTH_VALUES: Mapping[str, Operation] = {
     "add.Tensor": relax.op.logical_or,

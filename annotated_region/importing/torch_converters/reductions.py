@@ -100,14 +100,19 @@ def _as_bytes(node: TorchNode) -> relax.Expr:
 @converts("any.default")
 def any_of_all(node: TorchNode) -> relax.Expr:
     """Whether any element is true."""
-    return node.cast(node.emit(relax.op.max(_as_bytes(node))), "bool")
+    return _truth(node, node.emit(relax.op.max(_as_bytes(node))))
 
 
 @converts("any.dim", "any.dims")
 def any_along_axes(node: TorchNode) -> relax.Expr:
     """Whether any element along some axes is true, or differs from 0."""
     keeps = bool(node.argument(2, "keepdim", default=False))
-    return node.cast(node.emit(relax.op.max(_as_bytes(node), _axes(node), keepdims=keeps)), "bool")
+    return _truth(node, node.emit(relax.op.max(_as_bytes(node), _axes(node), keepdims=keeps)))
+
+
+def _truth(node: TorchNode, value: relax.Expr) -> relax.Expr:
+    """Truth values in the type of the result: PyTorch's for bytes are bytes."""
+    return node.cast(node.cast(value, "bool"), node.dtype)
 
 
 @converts("cumsum.default", "cumprod.default")

@@ -88,6 +88,7 @@ ARITHMETIC = {
         numbers(x).to(torch.uint8) >> 4,
         torch.bitwise_right_shift(numbers(x).int()[:, :, None], NIBBLES[:, None]) & 15,
         torch.bitwise_left_shift(torch.tensor(1), numbers(x).abs()),
+        1 << numbers(x).abs(),
     ),
     "the larger extent": lambda x: torch.arange(torch.sym_max(x.shape[1], 6) + torch.sym_min(x.shape[1], 6)),
     "extents": lambda x: x / x.shape[1] + x.shape[1] * x,
@@ -240,6 +241,11 @@ REDUCTIONS = {
         (x > 2).max(),
         *(x > 0).max(1),
         *(x > 0).min(2, keepdim=True),
+    ),
+    "truth of bytes": lambda x: (
+        (x > 2).to(torch.uint8).any(),
+        numbers(x).abs().to(torch.uint8).any(1),
+        (x > 2).to(torch.int8).any(2),
     ),
     "medians of bytes": lambda x: (
         numbers(x).to(torch.uint8).median(),
