@@ -63,6 +63,12 @@ its reader broadcasts it otherwise:
     y = Add(Transpose(ReduceMean(x)), c)        (3, 3), if the mean is (3, 1) and c is (1, 3)
     m = ReduceMean(x), y = Add(Transpose(Max(m, m)), c)        right
 
+A function of a reduction along the last of three axes, or of a global pool of lines, is fused with it; if its
+constant varies along the channels, the result is not written for batches of more than one:
+
+    y = Add(ReduceMean(x), c)        wrong, if x is (2, 3, 8) and c is (3,)
+    m = ReduceMean(x), y = Add(Max(m, m), c)        right
+
 A test for infinity that is fused with an element-wise function in front of it finds none:
 
     y = IsInf(Exp([inf, 1]))        [0, 0]
@@ -73,6 +79,7 @@ The maximum of nothing but -inf is the lowest finite number; minima, and windows
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -97,6 +104,9 @@ _BEHIND = _LINEAR | {"Max", "Min", "PRelu", "Pow"}
 _QUANTIZED = frozenset(("DequantizeLinear", "QuantizeLinear"))
 # Of a quantization whose limits, 255 steps apart, are finite.
 _LARGEST_STEP = float(np.finfo("float32").max) / 256
+# Functions that the plugin may fuse with a reduction, with a number for each channel.
+_BY_CHANNELS = _BEHIND | {"BatchNormalization"}
+_POOLS = frozenset(("GlobalAveragePool", "GlobalMaxPool"))
 _EXTREMES = frozenset(("ReduceMax", "ReduceMin"))
 _OF_BYTES = _PRODUCTS | {"Conv", "ConvTranspose"}
 # With a mean of its own, a normalization that is written out is not recognized as one.
@@ -130,7 +140,7 @@ def repair(graph: Graph) -> None:
             copy_output(graph, port, f"{port.name}_view")
     is_quantized = any(each.kind in _QUANTIZED for each in graph.operators)
     scales = (_of_constants, _apart_from_readers, _apart_from_norms, _in_parts, _unrounded)
-    apart = (_apart_from_factors, _apart_from_products, _apart_from_reductions)
+    apart = (_apart_from_factors, _apart_from_products, _apart_from_reductions, _apart_from_channels)
     for part in (_of_halves, _by_comparison, *apart, _written, *(scales if is_quantized else ())):
         graph.operators = [each for operator in graph.operators for each in part(graph, sources, operator)]
 
@@ -179,6 +189,18 @@ def _apart_from_reductions(graph: Graph, sources: _Sources, operator: Operator) 
     if maker is None or not maker.kind.startswith("Reduce") or maker.attrs.get("keepdims", 1):
         return (operator,)
     return _reading_a_copy(graph, operator, operator.inputs[0])
+
+
+def _apart_from_channels(graph: Graph, sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a function with several numbers reads a copy of what is computed from a reduction."""
+    if operator.kind not in _BY_CHANNELS:
+        return (operator,)
+    constants = [each for each in operator.inputs if each in sources.constants]
+    data = [each for each in operator.inputs if each not in constants]
+    is_varied = any(_holds_several(graph, each) for each in constants)
+    if len(data) != 1 or not is_varied or not _is_reduced(sources, *data):
+        return (operator,)
+    return _reading_a_copy(graph, operator, *data)
 
 
 def _of_constants(graph: Graph, sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
@@ -276,6 +298,12 @@ def _is_misplaced(graph: Graph, constant: str) -> bool:
     return shape[-1:] == (2,) or (shape[-1:] == (1,) and any(extent != 1 for extent in shape))
 
 
+def _holds_several(graph: Graph, constant: str) -> bool:
+    """Whether a constant holds several numbers, or is computed."""
+    shape = _shape(graph, constant)
+    return shape is None or math.prod(shape) > 1
+
+
 def _shape(graph: Graph, constant: str) -> tuple[int, ...] | None:
     """The shape of a constant; None of a computed value."""
     held = graph.constants.get(constant, graph.weights.get(constant))
@@ -290,6 +318,19 @@ def _is_product(sources: _Sources, name: str) -> bool:
             return True
         data = {each for each in operator.inputs if each not in sources.constants}
         if len(data) != 1:
+            return False
+        (name,) = data
+    return False
+
+
+def _is_reduced(sources: _Sources, name: str) -> bool:
+    """Whether a value is a reduction or a global pool, or computed from one and constants by functions."""
+    while name in sources.makers:
+        operator = sources.makers[name]
+        if operator.kind.startswith("Reduce") or operator.kind in _POOLS:
+            return True
+        data = {each for each in operator.inputs if each not in sources.constants}
+        if len(data) != 1 or operator.kind in _OF_BYTES:
             return False
         (name,) = data
     return False

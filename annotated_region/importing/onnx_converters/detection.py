@@ -2,8 +2,9 @@
 
 TVM 0.27.0 replaces a non-constant number of boxes by 0 and an omitted overlap by 0.5; it finds nothing for an
 overlap of 0, which is replaced here by the smallest positive number; it drops and confuses negative scores;
-and for the maximum mode of `RoiAlign` it takes the maximum of interpolated values instead of the maximum of
-the four weighted values.
+its type of the result has a row for each box, where there are only those of the selected ones; and for the
+maximum mode of `RoiAlign` it takes the maximum of interpolated values instead of the maximum of the four
+weighted values.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from tvm import relax
+from tvm import relax, tirx
 
 from annotated_region.importing.onnx_converters.node import OnnxNode
 from annotated_region.importing.onnx_converters.registry import converts
+from annotated_region.tvm_adapter.types import expect
 
 __all__: list[str] = []
 
@@ -39,7 +41,20 @@ def _suppression(node: OnnxNode) -> relax.Expr:
     inputs = [boxes, _ranked(node, scores) if is_ranked else scores]
     inputs += [relax.const(limit, dtype) for limit, dtype in zip(limits, types, strict=True)]
     attributes = {"center_point_box": node.integer("center_point_box", 0, 0, 1)}
-    return node.standard("NonMaxSuppression", inputs, attributes)
+    return _counted(node, node.standard("NonMaxSuppression", inputs, attributes))
+
+
+def _counted(node: OnnxNode, selected: relax.Expr) -> relax.Expr:
+    """The selected boxes, as many as there are; TVM's type of its op says that all boxes are selected.
+
+    The slice changes nothing but the type, and runs on the host, as no target claims it.
+    """
+    field = node.builder.lookup_binding(expect(relax.Var, selected))
+    total = node.emit(relax.TupleGetItem(expect(relax.TupleGetItem, field).tuple_value, 1))
+    end = node.emit(relax.op.concat([total, relax.const([3], "int64")], 0))
+    begin, step = (relax.const([number, number], "int64") for number in (0, 1))
+    rows = node.emit(relax.op.dynamic_strided_slice(selected, begin, end, step))
+    return node.builder.match_cast(rows, relax.TensorType([tirx.Var("selected", "int64"), 3], "int64"))
 
 
 def _limit(node: OnnxNode, position: int, name: str, dtype: str, default: float) -> float:

@@ -138,3 +138,52 @@ def test_a_permutation_behind_a_reduction_is_not_lost(reduction, count):
     data, term = (np.random.default_rng(1).standard_normal(shape, "float32") for shape in ((2, 3, 1), (1, 3)))
     found = run(tvm.runtime.tensor(data), tvm.runtime.tensor(term)).numpy()
     np.testing.assert_allclose(found, getattr(data, reduction)(axis=0).T + term, rtol=1e-5)
+
+
+CHANNELS = np.array([1.5, -2.0, 0.25], "float32")
+CHANNEL_FUNCTIONS = {
+    "sum": (lambda x: op.add(x, relax.const(CHANNELS)), lambda x: x + CHANNELS),
+    "difference": (lambda x: op.subtract(relax.const(CHANNELS), x), lambda x: CHANNELS - x),
+    "product": (lambda x: op.multiply(x, relax.const(CHANNELS)), lambda x: x * CHANNELS),
+    "maximum": (lambda x: op.maximum(x, relax.const(CHANNELS)), lambda x: np.maximum(x, CHANNELS)),
+    "slopes": (
+        lambda x: op.nn.prelu(x, relax.const(CHANNELS), axis=1),
+        lambda x: np.where(x > 0, x, x * CHANNELS),
+    ),
+}
+
+
+@needs_openvino
+@pytest.mark.parametrize("behind", ["nothing", "half"])
+@pytest.mark.parametrize("function", CHANNEL_FUNCTIONS)
+@pytest.mark.parametrize("reduction", ["mean", "max", "sum"])
+def test_a_function_by_channels_behind_a_reduction_is_written(reduction, function, behind):
+    """OpenVINO 2026.4 fuses it, and writes the first image of a batch only."""
+    batch = tirx.Var("n", "int64")
+    x = var("x", (batch, 3, 8))
+    by_relax, by_numpy = CHANNEL_FUNCTIONS[function]
+
+    def made(builder):
+        reduced = builder.emit(getattr(op, reduction)(x, axis=[2]))
+        if behind == "half":
+            reduced = builder.emit(op.multiply(reduced, relax.const(0.5)))
+        return by_relax(reduced)
+
+    run = relax.VirtualMachine(ar.build(ar.partition(module([x], made), ["openvino"])), tvm.cpu())["main"]
+    for count in (1, 2, 50):
+        data = np.random.default_rng(count).standard_normal((count, 3, 8), "float32")
+        right = by_numpy(getattr(data, reduction)(axis=2) * np.float32(0.5 if behind == "half" else 1))
+        found = run(tvm.runtime.tensor(data)).numpy()
+        np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-5)
+
+
+def test_a_function_by_channels_of_a_product_of_a_mean_reads_no_copy():
+    """What OpenVINO fuses with the product, and a constant of one number, stay."""
+    graph = Graph("graph", DIALECT)
+    graph.constants |= {"w": np.ones((3, 3), "float32"), "b": CHANNELS, "h": np.float32(0.5)}
+    for name in ("w", "b", "h", "x"):
+        graph.declare(name, "float32")
+    mean = _added(graph, "Mul", _added(graph, "ReduceMean", "x"), "h")
+    _added(graph, "Add", _added(graph, "MatMul", mean, "w"), "b")
+    repair(graph)
+    assert [each.kind for each in graph.operators] == ["ReduceMean", "Mul", "MatMul", "Add"]

@@ -40,6 +40,7 @@ cumprod: _Op
 cumsum: _Op
 dequantize: _Op
 divide: _Op
+dynamic_strided_slice: _Op
 einsum: _Op
 equal: _Op
 erf: _Op
