@@ -17,6 +17,7 @@ import numpy as np
 
 from annotated_region.errors import ModelError
 from annotated_region.importing.onnx_functions import bodies_of, nodes_of
+from annotated_region.printable import first_line
 
 if TYPE_CHECKING:
     import onnx
@@ -44,13 +45,19 @@ def modern_model(model: onnx.ModelProto, opset: int, name: str) -> onnx.ModelPro
     ------
     ModelError
         A `Resize` before operator set 11 has nearest neighbours with scales that are not constant, or of
-        which some are above and others below one.
+        which some are above and others below one; or ONNX cannot convert the model.
     """
     from onnx import version_converter  # noqa: PLC0415 - an extra
 
     if not 0 < opset < OLDEST_OPSET:
         return model
-    converted = version_converter.convert_version(_with_free_weights(model), OLDEST_OPSET)
+    try:
+        converted = version_converter.convert_version(_with_free_weights(model), OLDEST_OPSET)
+    except (RuntimeError, version_converter.ConvertError) as error:
+        raise ModelError(
+            f"{name} cannot be imported: it is of operator set {opset}, and ONNX cannot convert it to "
+            f"{OLDEST_OPSET}, the oldest that TVM reads; export it with a newer one: {first_line(error)}"
+        ) from error
     if opset < _COORDINATES_SINCE:
         _restore_coordinates(converted, name)
     _flatten_hardmax(converted.graph)

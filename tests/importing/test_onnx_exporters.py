@@ -249,6 +249,16 @@ def test_old_functions_of_several_axes(op: str, axis: int | None) -> None:
     run_model(model, [], (numbers(2, 3, 4),))
 
 
+def test_operators_that_onnx_cannot_convert_are_declined_by_their_set() -> None:
+    model = model_of(
+        [helper.make_node("ImageScaler", ["x"], ["y"], scale=0.5)], [2, 3], 2, opset=7, ir_version=3
+    )
+    with pytest.raises(
+        ModelError, match=r"it is of operator set 7, and ONNX cannot convert it to 13.*ImageScaler"
+    ):
+        ar.from_onnx(model)
+
+
 def sparse(places: list[int], shape: tuple[int, ...] = (2, 3), values: int = 2) -> onnx.SparseTensorProto:
     numbers_at = helper.make_tensor("s", FLOAT, [values], [1.5, -2.0][:values])
     rows = len(places) // values
