@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -122,7 +121,7 @@ class Trials:
         return replace(trial, after=after)
 
     def timed(
-        self, trials: Sequence[Trial], clock: Clock = time.perf_counter
+        self, trials: Sequence[Trial], clock: Clock | None = None
     ) -> Iterator[tuple[int, Pair | AnnotatedRegionError]]:
         """For each model of each trial, with the trial's index: the times before and after, or why there are
         none.
@@ -136,7 +135,9 @@ class Trials:
                     if model in trial.before:
                         yield number, self._pair(present, model, trial)
 
-    def _present(self, model: int, builds: ExitStack, clock: Clock) -> TimedModel | AnnotatedRegionError:
+    def _present(
+        self, model: int, builds: ExitStack, clock: Clock | None
+    ) -> TimedModel | AnnotatedRegionError:
         try:
             return TimedModel(self.partitioned(model), builds, clock)
         except AnnotatedRegionError as error:

@@ -25,7 +25,7 @@ _SECONDS, _AT_LEAST = 20.0, _PARTS
 """No further round begins after so many seconds, once there are so many rounds."""
 
 
-def time_in_turn(runs: Sequence[Callable[[], object]], clock: Clock = time.perf_counter) -> list[Time]:
+def time_in_turn(runs: Sequence[Callable[[], object]], clock: Clock | None = None) -> list[Time]:
     """The time of each program, from interleaved rounds; each starts every other round.
 
     The minimum of a program's samples is its time, because other work makes a sample longer, never shorter.
