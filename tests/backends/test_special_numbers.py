@@ -25,7 +25,6 @@ WHOLE = (
     "floor_divide",
     "floor_mod",
     "mod",
-    "sign",
 )
 DECLINED = {
     "onnxruntime": set(ABSENT),

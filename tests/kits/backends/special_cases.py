@@ -376,6 +376,7 @@ case("mean_of_image", ((1, 3, 5, 7),), lambda x: op.mean(x, [2, 3]))
 case("max_of_all", ((3, 5),), lambda x: op.max(x, keepdims=True))
 case("any", ((3, 5), (3, 5)), lambda x, y: op.astype(op.max(op.astype(op.less(x, y), "int8"), [1]), "bool"))
 case("cumsum", ((3, 7),), lambda x: op.cumsum(x, 1))
+case("cumprod", ((3, 7),), lambda x: op.cumprod(x, 1))
 case("topk", ((3, 7),), lambda x: op.topk(x, 3, 1, "both", True))
 
 # --- movement
