@@ -39,6 +39,12 @@ def test_windows_over_images_of_any_size(name: str) -> None:
     run_model(model, ["dnnl"], *((-np.abs(numbers(*shape)) - 1,) for shape in IMAGES))
 
 
+def test_infinite_paddings_on_the_host() -> None:
+    """Where a target does not claim them; TVM cannot compile `full` of infinity."""
+    text = f"(float[n, 2, h, w] x) => (float[n, c, p, q] y) {{ y = {WINDOWS['largest']} }}"
+    run(text, [], *((-np.abs(numbers(*shape)) - 1,) for shape in IMAGES))
+
+
 @pytest.mark.parametrize(
     ("node", "message"),
     [

@@ -10,6 +10,7 @@ from annotated_region.functions.extent_bounds import bounds_of
 from annotated_region.importing.onnx_converters.extent_numbers import numbers_of
 from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
+from annotated_region.importing.onnx_converters.same_padding import filled
 from annotated_region.tvm_adapter.arithmetic import Extent
 
 __all__: list[str] = []
@@ -87,18 +88,12 @@ def _by_extents(node: OnnxNode, data: relax.Expr, widths: Sequence[Extent], mode
         if all(isinstance(width, int) and width == 0 for width in (before, behind)):
             continue
         if mode == "constant":
-            blocks = [_block(node, data, axis, width) for width in (before, behind)]
+            value = _value(node, data)
+            blocks = [filled(node, data, axis, width, value) for width in (before, behind)]
             data = node.emit(relax.op.concat([blocks[0], data, blocks[1]], axis))
         else:
             data = node.emit(relax.op.take(data, _sources(node, data, axis, (before, behind), mode), axis))
     return data
-
-
-def _block(node: OnnxNode, data: relax.Expr, axis: int, width: Extent) -> relax.Expr:
-    shape = list(node.shape(data))
-    shape[axis] = width
-    number = relax.const(_value(node, data), dtype_of(data))
-    return node.emit(relax.op.full(relax.ShapeExpr(shape), number, dtype_of(data)))
 
 
 def _sources(

@@ -7,14 +7,16 @@ remainder of the division by the stride.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+import numpy as np
 from tvm import relax, tirx
 
 from annotated_region.importing.onnx_converters.node import OnnxNode, dtype_of
 from annotated_region.tvm_adapter.arithmetic import Extent
 
-__all__ = ["extended", "is_same", "same_padding"]
+__all__ = ["extended", "filled", "is_same", "same_padding"]
 
 
 def is_same(node: OnnxNode) -> bool:
@@ -64,10 +66,18 @@ def extended(
     return data
 
 
-def _block(node: OnnxNode, data: relax.Expr, axis: int, extent: Extent, value: float) -> relax.Var | None:
-    if isinstance(extent, int) and extent == 0:
-        return None
-    shape = list(node.shape(data))
+def _block(node: OnnxNode, data: relax.Expr, axis: int, extent: Extent, value: float) -> relax.Expr | None:
+    is_nothing = isinstance(extent, int) and extent == 0
+    return None if is_nothing else filled(node, data, axis, extent, value)
+
+
+def filled(node: OnnxNode, data: relax.Expr, axis: int, extent: Extent, value: float) -> relax.Expr:
+    """A tensor of one number, of the shape of the data but for one axis."""
+    shape: list[Extent] = list(node.shape(data))
     shape[axis] = extent
-    number = relax.const(value, dtype_of(data))
-    return node.emit(relax.op.full(relax.ShapeExpr(shape), number, dtype_of(data)))
+    dtype = dtype_of(data)
+    if math.isinf(value):
+        # TVM 0.27 cannot compile `full` of infinity.
+        one = relax.const(np.full([1] * len(shape), value), dtype)
+        return node.emit(relax.op.broadcast_to(one, relax.ShapeExpr(shape)))
+    return node.emit(relax.op.full(relax.ShapeExpr(shape), relax.const(value, dtype), dtype))
