@@ -157,6 +157,15 @@ def unchanged(node: TorchNode) -> Pair:
     return pair_of(node, 0)
 
 
+@converts_complex("_to_copy.default")
+def of_another_type(node: TorchNode) -> Pair:
+    """Complex numbers of other parts, or of a real tensor."""
+    if not _has_complex_type(node.node):
+        raise ModelError("it is not supported for complex numbers; take the real part")
+    value = pair_of(node, 0)
+    return Pair(node.cast(value.real, node.dtype), node.cast(value.imaginary, node.dtype))
+
+
 @converts_complex("complex.default")
 def made_of_parts(node: TorchNode) -> Pair:
     """Two tensors as the parts."""

@@ -80,6 +80,7 @@ FUNCTIONS = {
         REAL(pairs(x) + model.table[:1]),
         REAL(pairs(x).sum(2) - pairs(x).mean(2)),
     ),
+    "of real numbers": lambda _model, x: torch.fft.fft(x.to(torch.complex64), dim=2).real,
     "in another type": lambda model, x: REAL(pairs(x) * model.table[: x.shape[1]].to(x.device)).type_as(x),
     "views": lambda _model, x: (
         REAL(torch.cat([pairs(x), pairs(x.flip(1)), torch.complex(x[..., :1], x[..., 1:2])], -1)),
