@@ -7,6 +7,7 @@ import onnx
 import onnxruntime
 import pytest
 import tvm
+from kits.importing.onnx_texts import run
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
@@ -163,3 +164,11 @@ def test_sizes_may_hold_the_extents_of_the_batch():
         image = np.random.default_rng(count).standard_normal((count, *SHAPE[1:])).astype("float32")
         found = machine["main"](tvm.runtime.tensor(image)).numpy()
         np.testing.assert_allclose(found, session.run(None, {"image": image})[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["dnnl", "onnxruntime", "openvino"])
+def test_cubic_weights_outside_of_the_image_are_left_out(target):
+    """As TensorFlow resizes; OpenVINO counts them."""
+    text = """(float[2, 2, 5, 4] x) => (float[2, 2, 9, 7] y) <int64[4] s = {2, 2, 9, 7}>
+        { y = Resize<mode = "cubic", cubic_coeff_a = -0.5, exclude_outside = 1>(x, , , s) }"""
+    run(text, [target], (np.random.default_rng(0).standard_normal((2, 2, 5, 4), "float32"),))

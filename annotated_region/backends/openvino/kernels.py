@@ -87,7 +87,17 @@ def _remainder(attrs: Mapping[str, object], dtypes: Sequence[str]) -> str | None
     )
 
 
-_RESTRICTIONS: Mapping[str, Restriction] = {"Cast": _cast, "Pad": _padding, "Mod": _remainder}
+def _resize(attrs: Mapping[str, object], _dtypes: Sequence[str]) -> str | None:
+    """OpenVINO 2026.4 ignores the attribute."""
+    return "cubic weights without those outside of the image" if attrs.get("exclude_outside") else None
+
+
+_RESTRICTIONS: Mapping[str, Restriction] = {
+    "Cast": _cast,
+    "Mod": _remainder,
+    "Pad": _padding,
+    "Resize": _resize,
+}
 
 DIALECT = Dialect(
     target=TARGET,
