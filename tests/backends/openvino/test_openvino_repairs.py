@@ -180,7 +180,7 @@ def test_a_function_by_channels_behind_a_reduction_is_written(reduction, functio
 def test_a_function_by_channels_of_a_product_of_a_mean_reads_no_copy():
     """What OpenVINO fuses with the product, and a constant of one number, stay."""
     graph = Graph("graph", DIALECT)
-    graph.constants |= {"w": np.ones((3, 3), "float32"), "b": CHANNELS, "h": np.float32(0.5)}
+    graph.constants |= {"w": np.ones((3, 3), "float32"), "b": CHANNELS, "h": np.array(0.5, "float32")}
     for name in ("w", "b", "h", "x"):
         graph.declare(name, "float32")
     mean = _added(graph, "Mul", _added(graph, "ReduceMean", "x"), "h")
