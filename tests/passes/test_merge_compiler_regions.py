@@ -103,7 +103,7 @@ def test_a_region_that_is_given_back_is_noted_with_the_reason():
         "gap": ("relax.tanh", ("b",)),
         "c": ("relax.nn.relu", ("gap",)),
     }
-    many = (["c", "gv"], DissolveReason.MANY_REGIONS, 1, "")
+    many = (["c", "gv"], DissolveReason.MANY_REGIONS, 1, None)
     assert dissolved(graph, max_regions=1) == [many]
     ar.register_backend("sketch", accepts_region=lambda region: len(region.nodes) > 2 or "too small")
     refused = (["a"], DissolveReason.REFUSED, 0, "too small"), (["b"], DissolveReason.REFUSED, 0, "too small")
