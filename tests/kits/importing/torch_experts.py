@@ -6,6 +6,7 @@ import math
 from itertools import pairwise
 
 import torch
+from torch import library as operators
 from torch.nn import functional
 
 __all__ = [
@@ -24,7 +25,7 @@ __all__ = [
 WIDTH, HIDDEN, EXPERTS, CHOSEN = 16, 24, 5, 2
 
 
-@torch.library.custom_op("annotated_region_tests::grouped_mm_fallback", mutates_args=())
+@operators.custom_op("annotated_region_tests::grouped_mm_fallback", mutates_args=())
 def grouped_mm_fallback(rows: torch.Tensor, matrices: torch.Tensor, offs: torch.Tensor) -> torch.Tensor:
     """The op that transformers exports instead of PyTorch's own, of its name and arguments."""
     return torch.from_numpy(products_of_groups(rows, matrices, offs))
