@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from types import ModuleType
 from typing import Any
 
@@ -29,9 +30,7 @@ REFUSALS = {
 
 @pytest.fixture
 def kit(with_torch) -> ModuleType:
-    from kits.importing import torch_complex  # noqa: PLC0415 - needs PyTorch
-
-    return torch_complex
+    return importlib.import_module("kits.importing.torch_complex")
 
 
 def exported(kit: Any, functions: Any, free: tuple[int, ...] = ()) -> Any:

