@@ -1,0 +1,89 @@
+"""Functions of images of PyTorch that TVM converts to something else, by names: resized, sampled, pooled."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+__all__ = ["IMAGES", "SIZES"]
+
+
+def grid_of(x):
+    return torch.tanh(x[:, :2].permute(0, 2, 3, 1)) * 1.2
+
+
+IMAGES = {
+    "a grid": lambda x: torch.nn.functional.grid_sample(x, grid_of(x), align_corners=False),
+    "a grid that ends at the border": lambda x: torch.nn.functional.grid_sample(
+        x, grid_of(x), mode="nearest", padding_mode="border", align_corners=True
+    ),
+    "a divisor": lambda x: torch.nn.functional.avg_pool2d(x, (2, 3), (1, 2), (1, 1), divisor_override=5),
+    "a divisor, rounded up": lambda x: (
+        functional.avg_pool2d(x, 3, 1, 1, True, False, 2),
+        functional.avg_pool2d(x, (4, 4), (3, 5), 1, True, False, 2),
+        functional.avg_pool2d(x[0], (6, 6), (3, 3), (2, 3), True, True, 2),
+        functional.avg_pool3d(x[:, None], (2, 3, 4), (1, 2, 2), (0, 1, 2), True, True, 2),
+        functional.avg_pool3d(x, (3, 3, 4), (2, 3, 2), (1, 1, 0), False, False, 7),
+    ),
+    "a divisor of whole numbers": lambda x: (
+        functional.avg_pool2d((9 * x).to(torch.int64), (3, 2), (2, 1), 1, True, False, 2),
+        functional.avg_pool3d((9 * x[:, None]).to(torch.int64), (2, 3, 4), divisor_override=5),
+    ),
+    "nearest, not by whole factors": lambda x: torch.nn.functional.interpolate(x, size=(7, 11)),
+    "nearest, smaller": lambda x: torch.nn.functional.interpolate(x, size=(3, 5)),
+    "nearest, by factors": lambda x: functional.interpolate(x, scale_factor=(2.3, 0.4)),
+    "means, by factors": lambda x: functional.interpolate(x, scale_factor=(1.7, 0.6), mode="bilinear"),
+    "transposed convolutions of volumes": lambda x: (
+        functional.conv_transpose3d(
+            x[:, :, None], torch.arange(96.0).reshape(3, 2, 2, 2, 4) / 96, torch.ones(2), stride=(1, 2, 3)
+        ),
+        functional.conv_transpose3d(
+            x[:, :, None], torch.arange(81.0).reshape(3, 1, 3, 3, 3) / 81, None, 2, 1, 1, 3, (1, 1, 1)
+        ),
+    ),
+    "maxima of parts": lambda x: (
+        functional.adaptive_max_pool3d(x, (2, 5, 3)),
+        functional.adaptive_max_pool2d(x, (5, 3)),
+        functional.adaptive_max_pool2d(x, 1),
+    ),
+    "means of parts": lambda x: (
+        functional.adaptive_avg_pool2d(x, (5, 3)),
+        functional.adaptive_avg_pool2d(x, (16, 7)),
+    ),
+    "cropped": lambda x: functional.pad(x, (-2, 1, 3, -1), value=4.0) + functional.pad(x, (-1, 0, 2, 0)),
+    "means between corners": lambda x: (
+        functional.interpolate(x, size=(5, 17), mode="bilinear", align_corners=True),
+        functional.interpolate(x, size=(1, 1), mode="bilinear", align_corners=True),
+        functional.interpolate(x, scale_factor=(2, 1.7), mode="bilinear", align_corners=True),
+    ),
+    "means, by whole factors": lambda x: functional.interpolate(x, scale_factor=2, mode="bilinear"),
+    "smoothed": lambda x: (
+        functional.interpolate(x, size=(5, 17), mode="bilinear", antialias=True),
+        functional.interpolate(x, size=(7, 4), mode="bicubic", antialias=True),
+        functional.interpolate(x, scale_factor=(0.3, 1.3), mode="bicubic", antialias=True),
+    ),
+}
+
+SIZES = {
+    "to the size of another": lambda x: [
+        functional.interpolate(functional.avg_pool2d(x, 2), size=x.shape[-2:], **how)
+        for how in (
+            {"mode": "bilinear"},
+            {"mode": "bilinear", "align_corners": True},
+            {"mode": "nearest"},
+        )
+    ],
+    "to one of two axes": lambda x: functional.interpolate(x, size=(5, x.shape[2]), mode="bilinear"),
+    "by factors": lambda x: [
+        functional.interpolate(x, scale_factor=factors, **how)
+        for factors in (0.5, (2, 1.25))
+        for how in (
+            {"mode": "bilinear"},
+            {"mode": "bilinear", "align_corners": True},
+            {"mode": "nearest"},
+        )
+    ],
+    "to one row": lambda x: functional.interpolate(
+        x, size=(1, x.shape[3]), mode="bilinear", align_corners=True
+    ),
+}
