@@ -9,6 +9,7 @@ import pytest
 from kits.dense_graphs.bench import Bench
 from kits.dense_graphs.defaults import DEFAULTS
 from kits.dense_graphs.edges import EDGES
+from kits.dense_graphs.elementary import ELEMENTARY
 from kits.dense_graphs.generation import EDGY, generated
 from kits.dense_graphs.rarities import RARITIES
 from kits.dense_graphs.reference import OPS, evaluate
@@ -56,6 +57,7 @@ CASES = {
     "a sum that wraps": (op.sum, [WHOLE], I64.min + 2**53 + 1),
     "a product that wraps": (op.prod, [numbers(2**16 + 1, 2**16 + 1, dtype="int32")], 2**17 + 1),
     "a sum of bytes": (op.sum, [numbers(255, 3, dtype="uint8")], 2),
+    "products before each": (lambda x: op.cumprod(x, 0, exclusive=True), [numbers(3, 2, 4)], [1, 3, 6]),
     "sums before each": (lambda x: op.cumsum(x, 0, exclusive=True), [numbers(1, 2, 4)], [0, 1, 3]),
     "a remainder of tenths": (op.floor_mod, [numbers(1), numbers(0.1)], [1 - 10 * float(np.float32(0.1))]),
     "a quotient of tenths": (op.floor_divide, [numbers(1, -1), numbers(0.1, 0.3)], [10, -4]),
@@ -107,6 +109,10 @@ UNFIT = {
     "a number that no int32 holds": (lambda x: op.astype(x, "int32"), [numbers(2.0**31)]),
     "a place among infinities": (lambda x: op.argmax(x, 0), [numbers(-INF, -INF)]),
     "an infinity less another": (lambda x: op.maximum(op.subtract(x, x), x), [numbers(INF)]),
+    "the logarithm of what is rounded to 1": (
+        lambda x: op.equal(op.log(op.add(op.multiply(x, x), relax.const(1.0))), relax.const(0.0)),
+        [np.full(64, 8.4e-5, "float32")],
+    ),
     "a maximum of nothing": (lambda x: op.max(x, [1]), [np.zeros((2, 0), "float32")]),
 }
 
@@ -117,7 +123,7 @@ def test_values_on_which_engines_need_not_agree_are_refused(make, arrays):
         computed(make, *arrays)
 
 
-SELDOM = (*EDGES, *WHOLE_EDGES, *RARITIES, *DEFAULTS)
+SELDOM = (*EDGES, *WHOLE_EDGES, *RARITIES, *ELEMENTARY, *DEFAULTS)
 
 
 @pytest.mark.parametrize("idiom", [idiom for _, idiom in SELDOM], ids=lambda idiom: idiom.__name__)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,8 @@ def _function(
         planes = planes_of(function, args)
         at = np.zeros(planes[0].shape, bool) if exact_at is None else args[0].clean == exact_at
         scale = np.maximum(np.abs(planes[0]), least)
-        return disturbed(noise, planes, scale, args[0].exact & at, APPROXIMATE, UNIT)
+        value = disturbed(noise, planes, scale, args[0].exact & at, APPROXIMATE, UNIT)
+        return value if exact_at is None else _exact_where(args[0].sharp == exact_at, value, planes[2])
 
     return compute
 
@@ -79,16 +81,24 @@ def _bounded(function: Callable[[Array], Array]) -> Compute:
     def compute(noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
         planes = planes_of(function, args)
         scale = np.maximum(np.abs(planes[0]), 1.0)
-        return disturbed(noise, planes, scale, args[0].exact & (args[0].clean == 0), APPROXIMATE, UNIT)
+        value = disturbed(noise, planes, scale, args[0].exact & (args[0].clean == 0), APPROXIMATE, UNIT)
+        return _exact_where(args[0].sharp == 0, value, planes[2])
 
     return compute
+
+
+def _exact_where(edge: Array, value: Value, sharp: Array) -> Value:
+    """What rounding brought to the number at which a function is exact gives what it is there."""
+    edge = edge & (sharp == sharp.astype("float32"))
+    return replace(value, sharp=np.where(edge, sharp, value.sharp))
 
 
 def _sine(function: Callable[[Array], Array]) -> Compute:
     def compute(noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
         planes = planes_of(function, args)
         scale = np.maximum(np.abs(args[0].clean), 1.0)
-        return disturbed(noise, planes, scale, args[0].exact & (args[0].clean == 0), APPROXIMATE, UNIT)
+        value = disturbed(noise, planes, scale, args[0].exact & (args[0].clean == 0), APPROXIMATE, UNIT)
+        return _exact_where(args[0].sharp == 0, value, planes[2])
 
     return compute
 

@@ -12,6 +12,7 @@ from kits.dense_graphs.compositions import COMPOSITIONS
 from kits.dense_graphs.defaults import DEFAULTS
 from kits.dense_graphs.dynamic import DYNAMIC
 from kits.dense_graphs.edges import EDGES
+from kits.dense_graphs.elementary import ELEMENTARY
 from kits.dense_graphs.extras import EXTRAS
 from kits.dense_graphs.idioms import IDIOMS, Idiom
 from kits.dense_graphs.quantization import QUANTIZATION
@@ -42,6 +43,9 @@ COMMON: tuple[tuple[float, Idiom], ...] = (
 EDGY = 0.3
 """The part of all graphs in which idioms of edges are drawn among the others."""
 
+RARE = 0.12
+"""The same for elementary functions that few models have."""
+
 DOUBLE = 0.35
 """The part of all symbolic graphs that have two symbols."""
 
@@ -60,7 +64,9 @@ def generated(seed: int, extras: bool = False) -> Recipe:
         Whether ops that oneDNN does not have are among them.
     """
     edgy = bool(np.random.default_rng([seed, 21]).random() < EDGY)
+    rare = bool(np.random.default_rng([seed, 23]).random() < RARE)
     idioms = (*COMMON, *((*EXTRAS, *RARITIES) if extras else ()), *((*EDGES, *WHOLE_EDGES) if edgy else ()))
+    idioms = (*idioms, *(ELEMENTARY if rare else ()))
     chances = np.asarray([weight for weight, _ in idioms]) / sum(weight for weight, _ in idioms)
     rng = np.random.default_rng([seed, 20])
     symbolic = rng.random() < 0.22

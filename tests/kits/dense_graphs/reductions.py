@@ -284,7 +284,7 @@ def _cumsum(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Valu
     (data,) = args
 
     def total(plane: Array) -> Array:
-        return _running_sum(plane, attrs["axis"], is_exclusive=bool(attrs["exclusive"]))
+        return _running(np.cumsum, plane, attrs["axis"], 0 if attrs["exclusive"] else None)
 
     if not data.is_float:
         return _wrapped(total(data.clean), data)
@@ -292,13 +292,27 @@ def _cumsum(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Valu
     return disturbed(noise, data.planes(total), scale, np.full(scale.shape, _is_whole(data)), SUMMED)
 
 
-def _running_sum(plane: Array, axis: int, *, is_exclusive: bool) -> Array:
-    """Sums of all elements up to each, or of those before it."""
-    if is_exclusive and plane.size:
+def _cumprod(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    (data,) = args
+
+    def total(plane: Array) -> Array:
+        return _running(np.cumprod, plane, attrs["axis"], 1 if attrs["exclusive"] else None)
+
+    if not data.is_float:
+        return _wrapped(total(data.clean), data)
+    planes = data.planes(total)
+    extent = planes[0].shape[attrs["axis"]] if planes[0].ndim else 1
+    exact = np.full(planes[0].shape, _is_whole(data))
+    return disturbed(noise, planes, np.abs(planes[0]), exact, extent * SUMMED, extent * UNIT)
+
+
+def _running(accumulate: Callable[..., Array], plane: Array, axis: int, first: int | None) -> Array:
+    """Sums or products of all up to each element; of those before it if there is a `first`."""
+    if first is not None and plane.size:
         kept = np.take(plane, range(plane.shape[axis] - 1), axis)
         widths = [(int(index == axis % plane.ndim), 0) for index in range(plane.ndim)]
-        plane = np.pad(kept, widths)
-    return np.cumsum(plane, axis=axis, dtype=plane.dtype)
+        plane = np.pad(kept, widths, constant_values=first)
+    return np.asarray(accumulate(plane, axis=axis, dtype=plane.dtype))
 
 
 REDUCTIONS: Mapping[str, Compute] = {
@@ -310,6 +324,7 @@ REDUCTIONS: Mapping[str, Compute] = {
     "variance": _variance,
     "std": _deviation,
     "cumsum": _cumsum,
+    "cumprod": _cumprod,
     "argmax": _searching(np.argmax),
     "topk": _ordered,
     "sort": _ordered,
