@@ -36,7 +36,7 @@ IN_SANITIZED_PYTHON = XDG_CACHE_HOME=$(SANITIZED) CXX=$(SANITIZING) \
   ASAN_OPTIONS=detect_leaks=0:log_path=$(SANITIZED)/report \
   LD_PRELOAD="$(foreach name,asan ubsan stdc++,$$(g++ -print-file-name=lib$(name).so))" $(BIN)/python
 
-.PHONY: help venv demo test suite test-torch smoke lint types types-of-tests format campaign hunt sanitize sanitize-threads bench docs clean
+.PHONY: help venv demo test suite test-torch smoke wheel lint types types-of-tests format campaign hunt sanitize sanitize-threads bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/'
@@ -97,6 +97,9 @@ sanitize-threads:  ## the workers of the dnnl backend under ThreadSanitizer
 	g++ -std=c++17 -O1 -g -fsanitize=thread -pthread -Iannotated_region/backends/dnnl/runtime \
 	  tests/sanitizers/threads.cc -o build/threads -ldl
 	OMP_NUM_THREADS=4 TVM_NUM_THREADS=4 build/threads 1000
+
+wheel: $(STAMP)  ## the wheel for this platform in dist/, with the C++ runtimes compiled
+	$(BIN)/python release/platform_wheel.py
 
 bench: $(STAMP)  ## the side-by-side measurements
 	$(BIN)/python benchmarks/inference.py

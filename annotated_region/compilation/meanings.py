@@ -14,6 +14,8 @@ preprocessed as a whole.
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 import subprocess
 from collections.abc import Sequence
@@ -23,20 +25,25 @@ from threading import Lock
 
 from annotated_region.compilation.preprocessing import is_of_its_place, preprocessed
 
-__all__ = ["Compiler", "Meanings"]
+__all__ = ["KEY_DIGITS", "Compiler", "Meanings", "key_of"]
+
+KEY_DIGITS = 32
+"""Hexadecimal digits of a key."""
 
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\\\n]|\\\n|\\.)*", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*//.*\n?", re.MULTILINE)
 # Block comments and raw strings may contain text that looks like a directive or a comment.
 _UNCLEAR = re.compile(r'/\*|R"|//[^\n]*\\\n|__FILE__|__DATE__|__TIME')
+_GNU = re.compile(r"^gcc version (\d+)", re.MULTILINE)
+_TARGET = re.compile(r"^Target: (\S+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A compiler, and the version that it reports."""
+    """A compiler, and what it reports of itself: version, target and configuration."""
 
     path: str
-    version: bytes
+    version: str
 
     @staticmethod
     def at(path: str) -> Compiler:
@@ -49,7 +56,32 @@ class Compiler:
         subprocess.CalledProcessError
             The compiler does not report a version.
         """
-        return Compiler(path, subprocess.run([path, "--version"], capture_output=True, check=True).stdout)
+        # The words are translated elsewhere, and go to the standard error.
+        environment = {**os.environ, "LC_ALL": "C"}
+        run = subprocess.run([path, "-v"], capture_output=True, check=True, env=environment)
+        return Compiler(path, (run.stdout + run.stderr).decode(errors="replace"))
+
+    @property
+    def gnu(self) -> int | None:
+        """The major version of GCC; None for another compiler."""
+        found = _GNU.search(self.version)
+        return int(found[1]) if found else None
+
+    @property
+    def machine(self) -> str | None:
+        """The processor of a target that runs Linux with the GNU C library; None for another target."""
+        found = _TARGET.search(self.version)
+        words = found[1].split("-") if found else []
+        return words[0] if "linux" in words and words[-1] in ("linux", "gnu") else None
+
+
+def key_of(*parts: str | bytes) -> str:
+    """A digest of texts, which tells where one ends and the next begins."""
+    digest = hashlib.sha256()
+    for part in parts:
+        content = part.encode() if isinstance(part, str) else part
+        digest.update(len(content).to_bytes(8, "little") + content)
+    return digest.hexdigest()[:KEY_DIGITS]
 
 
 class Meanings:

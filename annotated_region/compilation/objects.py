@@ -4,14 +4,13 @@ The cache key is the hash of everything that the object depends on, as in ccache
 text with its includes (`meanings.py`), so that a changed header changes the key, the compiler with its
 version, and the options. Objects are entries of the user's private cache folder, whose digests are verified
 (`annotated_region.cache`); the linker gets a copy of the verified content, in a folder private to this build.
-The units of a module are compiled in parallel. If several processes or units need the same object, one
-compiles it and the others wait; the least recently used objects are evicted. Where nothing can be cached,
-every build compiles.
+What a wheel brings compiled (`shipped.py`) is linked from there. The units of a module are compiled in
+parallel. If several processes or units need the same object, one compiles it and the others wait; the least
+recently used objects are evicted. Where nothing can be cached, every build compiles.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import tempfile
@@ -24,19 +23,19 @@ from typing import Any, TypeVar
 from tvm.support import cc as tvm_cc
 
 from annotated_region.cache import alone, load_entry, private_cache_folder, store_entry, sweep
-from annotated_region.compilation.meanings import Compiler, Meanings
+from annotated_region.compilation.meanings import KEY_DIGITS, Compiler, Meanings, key_of
 from annotated_region.compilation.processes import Processes
+from annotated_region.compilation.shipped import shipped_objects
 from annotated_region.errors import BuildError
 from annotated_region.files import whole_file
 from annotated_region.progress import progress_line, shown
 from annotated_region.targets.backend import LinkedSource
 from annotated_region.tvm_adapter.modules import compiler_triple
 
-__all__ = ["SharedLibraryLinker"]
+__all__ = ["SharedLibraryLinker", "compile_linked"]
 
 KEPT_BYTES = 256 << 20
 CHECKED_SHARE = 1 / 64
-_HASH_DIGITS = 32
 _DRAWN_DIGITS = 8
 _LOOKS = 0.2
 """Seconds between two looks for signals."""
@@ -114,7 +113,9 @@ class SharedLibraryLinker:
             return list(files)
         linked = []
         for index, source in enumerate(shown(self.sources, lambda _source: "the runtime")):
-            objects = _compile_linked(source, compiler, folder, f"linked{index}")
+            objects = shipped_objects(source, compiler) or compile_linked(
+                source, compiler, folder, f"linked{index}"
+            )
             if objects:
                 words.insert(0, f"-D{source.macro}")
                 linked += objects
@@ -137,8 +138,11 @@ class SharedLibraryLinker:
         return triple
 
 
-def _compile_linked(source: LinkedSource, compiler: Compiler, folder: Path, name: str) -> list[str]:
-    """The objects of the units of a source; none if one fails, and the module has to include the source."""
+def compile_linked(source: LinkedSource, compiler: Compiler, folder: Path, name: str) -> list[str]:
+    """The objects of the units of a source, in a folder, their names beginning with `name`.
+
+    Empty if one cannot be compiled or cached: the module has to include the source then.
+    """
 
     def compiled(index: int, processes: Processes) -> str:
         unit, file = source.units[index], folder / f"{name}-{index}.cc"
@@ -224,7 +228,7 @@ def _compile(
     folder = private_cache_folder()
     if folder is None:
         return False
-    entry = folder / f"object-{_hash(source.suffix, compiler.path, *options, compiler.version, *meaning)}"
+    entry = folder / f"object-{key_of(source.suffix, compiler.path, *options, compiler.version, *meaning)}"
     if _taken(entry, place):
         return True
     with alone(entry):
@@ -260,18 +264,10 @@ def _taken(entry: Path, place: Path) -> bool:
     return True
 
 
-def _hash(*parts: str | bytes) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        content = part.encode() if isinstance(part, str) else part
-        digest.update(len(content).to_bytes(8, "little") + content)
-    return digest.hexdigest()[:_HASH_DIGITS]
-
-
 def _make_room(folder: Path) -> None:
     """Evict the least recently used objects until the rest fits; the newest is always kept."""
     known = []
-    for path in folder.glob(f"object-{'?' * _HASH_DIGITS}"):
+    for path in folder.glob(f"object-{'?' * KEY_DIGITS}"):
         try:
             info = path.lstat()
         except FileNotFoundError:  # another process is evicting, too

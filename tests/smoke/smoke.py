@@ -4,8 +4,9 @@
 
 An environment for each Python is made with ``python -m venv``, and holds the wheel with the extras ``dnnl``
 and ``onnxruntime`` alone; one pair after the other is installed into it, and runs `program.py`; the newest
-pair on this Python also runs the demo. The exit status says whether all did. A Python that is not installed
-is named in the table, and fails nothing.
+pair on this Python also runs the demo. The wheel is that of the platform: with the version of TVM's FFI that
+made it, no runtime may be compiled, and with another all are. The exit status says whether all did. A Python
+that is not installed is named in the table, and fails nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from importlib.metadata import version as version_here
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -62,9 +64,11 @@ def can_make_environments(python: str | Path) -> bool:
     return run.returncode == 0
 
 
-def quietly(words: list[str | Path]) -> str | None:
-    """Run a command; None if it succeeds, else its last line."""
+def quietly(words: list[str | Path], cache: Path | None = None) -> str | None:
+    """Run a command, with its own cache folder if one is given; None if it succeeds, else its last line."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if cache is not None:
+        environment["XDG_CACHE_HOME"] = str(cache)
     try:
         run = subprocess.run(
             words, capture_output=True, text=True, env=environment, timeout=SECONDS, check=False, cwd=ROOT
@@ -84,6 +88,7 @@ def smoke(version: str, python: Path, pair: tuple[str, str], wheel: Path, folder
     inside = place / "bin" / "python"
     tvm, ffi = pair
     pip: list[str | Path] = [inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    shipped = ffi == version_here("apache-tvm-ffi")
     steps: list[tuple[str, list[str | Path]]] = (
         [] if place.exists() else [("venv", [python, "-m", "venv", place])]
     )
@@ -92,34 +97,22 @@ def smoke(version: str, python: Path, pair: tuple[str, str], wheel: Path, folder
             "pip",
             [*pip, f"apache-tvm=={tvm}", f"apache-tvm-ffi=={ffi}", f"{wheel}[dnnl,onnxruntime]"],
         ),
-        ("program", [inside, "-I", Path(__file__).with_name("program.py")]),
+        ("program", [inside, "-I", Path(__file__).with_name("program.py"), *["--shipped"] * shipped]),
     ]
     if demo:
         steps.append(("demo", [inside, "-I", ROOT / "examples" / "resnet50.py", "--rounds", "3"]))
     for name, words in steps:
-        problem = quietly(words)
+        cache = folder / f"cache-{version}-{tvm}-{ffi}" if name == "program" else None
+        problem = quietly(words, cache)
         if problem is not None:
             return Row(version, pair, f"FAILED in {name}: {problem}", time.monotonic() - began)
     return Row(version, pair, "passed, with the demo" if demo else "passed", time.monotonic() - began)
 
 
 def built_wheel(folder: Path) -> Path:
-    """The wheel of this tree, without what an earlier build left behind."""
-    shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)
-    words = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--wheel-dir",
-        str(folder),
-        str(ROOT),
-    ]
-    subprocess.run(words, check=True)
-    (wheel,) = folder.glob("annotated_region-*.whl")
-    return wheel
+    """The wheel of this tree for this platform."""
+    words = [sys.executable, str(ROOT / "release" / "platform_wheel.py"), "--folder", str(folder)]
+    return Path(subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
 
 
 def main() -> int:
