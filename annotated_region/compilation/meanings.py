@@ -14,7 +14,6 @@ preprocessed as a whole.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import subprocess
@@ -25,10 +24,7 @@ from threading import Lock
 
 from annotated_region.compilation.preprocessing import is_of_its_place, preprocessed
 
-__all__ = ["KEY_DIGITS", "Compiler", "Meanings", "key_of"]
-
-KEY_DIGITS = 32
-"""Hexadecimal digits of a key."""
+__all__ = ["Compiler", "Meanings"]
 
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\\\n]|\\\n|\\.)*", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*//.*\n?", re.MULTILINE)
@@ -75,15 +71,6 @@ class Compiler:
         return words[0] if "linux" in words and words[-1] in ("linux", "gnu") else None
 
 
-def key_of(*parts: str | bytes) -> str:
-    """A digest of texts, which tells where one ends and the next begins."""
-    digest = hashlib.sha256()
-    for part in parts:
-        content = part.encode() if isinstance(part, str) else part
-        digest.update(len(content).to_bytes(8, "little") + content)
-    return digest.hexdigest()[:KEY_DIGITS]
-
-
 class Meanings:
     """Computes the keys of the sources of one library with one compiler; thread-safe.
 
@@ -101,10 +88,10 @@ class Meanings:
         self.compiler = compiler
         self.options = tuple(options)
         self.folder = folder
-        self._headers: dict[tuple[str, ...], bytes] = {}
+        self._headers: dict[tuple[str, ...], str] = {}
         self._lock = Lock()
 
-    def of(self, source: Path) -> list[str | bytes]:
+    def of(self, source: Path) -> list[str]:
         """The key of a source; two sources have equal keys only if their objects are equal.
 
         Raises
@@ -119,8 +106,8 @@ class Meanings:
             return [self._preprocessed(source)]
         return [_COMMENT.sub("", text), self._included(source, "\n".join(_DIRECTIVE.findall(text)))]
 
-    def _included(self, source: Path, directives: str) -> bytes:
-        """The preprocessed directives with their macros, as seen from the folder of the source."""
+    def _included(self, source: Path, directives: str) -> str:
+        """A digest of the preprocessed directives with their macros, seen from the folder of the source."""
         beside = ("-iquote", str(source.parent)) if is_of_its_place(directives) else ()
         key = (directives, source.suffix, *beside)
         with self._lock:
@@ -130,5 +117,5 @@ class Meanings:
                 self._headers[key] = self._preprocessed(file, "-dD", *beside)
             return self._headers[key]
 
-    def _preprocessed(self, source: Path, *more: str) -> bytes:
+    def _preprocessed(self, source: Path, *more: str) -> str:
         return preprocessed([self.compiler.path, *self.options, *more], source)

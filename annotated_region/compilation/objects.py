@@ -17,13 +17,16 @@ import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tvm.support import cc as tvm_cc
 
 from annotated_region.cache import alone, load_entry, private_cache_folder, store_entry, sweep
-from annotated_region.compilation.meanings import KEY_DIGITS, Compiler, Meanings, key_of
+from annotated_region.compilation.keys import KEY_DIGITS, key_of
+from annotated_region.compilation.meanings import Compiler, Meanings
+from annotated_region.compilation.preprocessing import ENTRY
 from annotated_region.compilation.processes import Processes
 from annotated_region.compilation.shipped import shipped_objects
 from annotated_region.errors import BuildError
@@ -216,7 +219,7 @@ def _compile(
     source: Path,
     compiler: Compiler,
     options: Sequence[str],
-    meaning: Sequence[str | bytes],
+    meaning: Sequence[str],
     place: Path,
     processes: Processes,
 ) -> bool:
@@ -265,9 +268,10 @@ def _taken(entry: Path, place: Path) -> bool:
 
 
 def _make_room(folder: Path) -> None:
-    """Evict the least recently used objects until the rest fits; the newest is always kept."""
+    """Evict the least recently used entries until the rest fits; the newest is always kept."""
     known = []
-    for path in folder.glob(f"object-{'?' * KEY_DIGITS}"):
+    digits = "?" * KEY_DIGITS
+    for path in chain.from_iterable(folder.glob(f"{kind}{digits}") for kind in ("object-", ENTRY)):
         try:
             info = path.lstat()
         except FileNotFoundError:  # another process is evicting, too

@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from annotated_region.compilation.meanings import Compiler, key_of
+from annotated_region.compilation.keys import key_of
+from annotated_region.compilation.meanings import Compiler
 from annotated_region.targets.backend import LinkedSource
 
 __all__ = ["FOLDER", "folder_of", "object_names", "shipped_objects"]

@@ -1,15 +1,21 @@
-"""The preprocessor is asked once for a text, and again as soon as anything that it read has changed."""
+"""The preprocessor is asked once for a text, and again as soon as anything that it read has changed.
+
+A process that ends leaves its answers in the cache folder, for the next one.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from annotated_region.cache import cache_folder
 from annotated_region.compilation import preprocessing
-from annotated_region.compilation.preprocessing import preprocessed
+from annotated_region.compilation.preprocessing import ENTRY, preprocessed
+from annotated_region.errors import CacheWarning
 
 GCC = shutil.which("g++")
 pytestmark = pytest.mark.skipif(GCC is None, reason="g++ is not installed")
@@ -38,13 +44,20 @@ class Asked:
         aged(path, age)
         aged(path.parent, age)
 
-    def answer(self, text: str = TEXT, *options: str) -> bytes:
+    def answer(self, text: str = TEXT, *options: str) -> str:
         """What is said of a text in a file of another name."""
+        return preprocessed([str(self.compiler), *self.folders, *options], self.unit(text))
+
+    def unit(self, text: str) -> Path:
+        """A file with a text."""
         self.units += 1
         source = self.folder / f"unit{self.units}.cc"
         source.write_text(text)
-        folders = [f"-I{self.folder / name}" for name in ("first", "second")]
-        return preprocessed([str(self.compiler), *folders, *options], source)
+        return source
+
+    @property
+    def folders(self) -> list[str]:
+        return [f"-I{self.folder / name}" for name in ("first", "second")]
 
     @property
     def runs(self) -> int:
@@ -58,33 +71,50 @@ def aged(path: Path, seconds: float = 60) -> None:
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Asked:
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(preprocessing, "_answers", {})
     return Asked(tmp_path)
 
 
-def test_the_same_text_is_asked_for_once(asked: Asked) -> None:
-    assert b"int answer = 41;" in asked.answer()
-    assert asked.answer() == asked.answer()
+@pytest.fixture(params=["one process", "a process each"])
+def others(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Between two questions: nothing, or the end of the process."""
+    is_one = request.param == "one process"
+    return lambda: None if is_one else monkeypatch.setattr(preprocessing, "_answers", {})
+
+
+def test_the_same_text_is_asked_for_once(asked: Asked, others: Callable[[], None]) -> None:
+    first = asked.answer()
+    others()
+    assert asked.answer() == first
     assert asked.runs == 1
-    assert b"#define ANSWER 41" in asked.answer(TEXT, "-dD")
-    assert b"int other = 41;" in asked.answer(TEXT.replace("int answer", "int other"))
-    assert asked.runs == 3
+    answers = {first, asked.answer(TEXT, "-dD"), asked.answer(TEXT.replace("int answer", "int other"))}
+    assert (len(answers), asked.runs) == (3, 3)
 
 
-def test_a_header_that_has_changed_is_read_again(asked: Asked) -> None:
-    asked.answer()
+def test_a_header_that_has_changed_is_read_again(asked: Asked, others: Callable[[], None]) -> None:
+    first = asked.answer()
     asked.header("second", 42, age=30)
-    assert b"int answer = 42;" in asked.answer()
+    others()
+    second = asked.answer()
+    assert second != first
+    others()
+    asked.header("second", 41, age=20)
+    assert asked.answer() == first
 
 
-def test_a_header_that_comes_before_another_one_is_read(asked: Asked) -> None:
-    asked.answer()
+def test_a_header_that_comes_before_another_one_is_read(asked: Asked, others: Callable[[], None]) -> None:
+    first = asked.answer()
     asked.header("first", 42, age=30)
-    assert b"int answer = 42;" in asked.answer()
+    others()
+    assert asked.answer() != first
 
 
-def test_a_header_that_the_environment_names_is_read(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = TEXT.replace("answer.h", "deep.h")
+def test_a_header_that_the_environment_names_is_read(
+    asked: Asked, others: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = set()
     for value in (1, 2):
         folder = asked.folder / f"deep{value}"
         folder.mkdir()
@@ -92,14 +122,32 @@ def test_a_header_that_the_environment_names_is_read(asked: Asked, monkeypatch: 
         aged(folder / "deep.h")
         aged(folder)
         monkeypatch.setenv("CPATH", str(folder))
-        assert b"int answer = %d;" % value in asked.answer(text)
+        others()
+        answers.add(asked.answer(TEXT.replace("answer.h", "deep.h")))
+    assert len(answers) == 2
 
 
-def test_what_is_written_while_the_preprocessor_runs_is_not_remembered(asked: Asked) -> None:
+def test_what_is_written_while_the_preprocessor_runs_is_not_remembered(
+    asked: Asked, others: Callable[[], None]
+) -> None:
     """Its state might be that of another text than was read."""
     asked.header("second", 43, age=0)
-    assert b"int answer = 43;" in asked.answer()
     asked.answer()
+    assert list(cache_folder().glob(f"{ENTRY}*")) == []
+    others()
+    asked.answer()
+    assert asked.runs == 2
+
+
+def test_an_answer_that_is_damaged_is_asked_for_again(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = asked.answer()
+    (entry,) = cache_folder().glob(f"{ENTRY}*")
+    content = bytearray(entry.read_bytes())
+    content[-10] ^= 1
+    entry.write_bytes(content)
+    monkeypatch.setattr(preprocessing, "_answers", {})
+    with pytest.warns(CacheWarning, match="is damaged"):
+        assert asked.answer() == first
     assert asked.runs == 2
 
 
@@ -115,6 +163,7 @@ def test_what_depends_on_more_than_the_text_is_not_remembered(asked: Asked, text
 def test_few_answers_are_kept(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preprocessing, "KEPT", 2)
     monkeypatch.setattr(preprocessing, "_answers", {})
+    monkeypatch.setattr(preprocessing, "private_cache_folder", lambda: None)
     for number in (0, 1, 2, 2, 1, 0):
         asked.answer(f"int number = {number};\n")
     assert asked.runs == 4
