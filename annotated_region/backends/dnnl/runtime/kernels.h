@@ -180,6 +180,77 @@ inline bool combine(Builder& builder, const NodeRow& node) {
   return true;
 }
 
+// The shapes of a tensor and of one that is broadcast to it, with neighbouring axes joined that are broadcast alike.
+inline std::pair<Dims, Dims> joined_axes(const Dims& whole, const Dims& part) {
+  Dims joined, narrow;
+  bool repeats = false;  // along the last of the joined axes
+  for (size_t axis = 0; axis < whole.size(); ++axis) {
+    if (whole[axis] == 1) continue;
+    const bool is_repeated = part[axis] == 1;
+    if (joined.empty() || is_repeated != repeats) {
+      joined.push_back(1);
+      narrow.push_back(1);
+    }
+    repeats = is_repeated;
+    joined.back() *= whole[axis];
+    narrow.back() *= part[axis];
+  }
+  return {joined, narrow};
+}
+
+// A function of two numbers, for a row of each operand; the second is one number if its elements are 0 apart.
+using PairRow = void (*)(const float* left, const float* right, int64_t step, float* to, int64_t size);
+
+template <typename Function>
+void pair_row(const float* left, const float* right, int64_t step, float* to, int64_t size) {
+  const Function function{};
+  if (step == 0) {
+    const float number = *right;
+#pragma omp simd
+    for (int64_t item = 0; item < size; ++item) to[item] = function(left[item], number);
+  } else {
+#pragma omp simd
+    for (int64_t item = 0; item < size; ++item) to[item] = function(left[item], right[item]);
+  }
+}
+
+// With NaN the second number, as TVM and oneDNN have it.
+struct Greater {
+  float operator()(float x, float y) const { return x > y ? x : y; }
+};
+struct Less {
+  float operator()(float x, float y) const { return x < y ? x : y; }
+};
+
+inline PairRow pair_row_of(dnnl_alg_kind_t algorithm) {
+  switch (algorithm) {
+    case dnnl_binary_add: return pair_row<std::plus<float>>;
+    case dnnl_binary_sub: return pair_row<std::minus<float>>;
+    case dnnl_binary_mul: return pair_row<std::multiplies<float>>;
+    case dnnl_binary_div: return pair_row<std::divides<float>>;
+    case dnnl_binary_max: return pair_row<Greater>;
+    case dnnl_binary_min: return pair_row<Less>;
+    default: return nullptr;
+  }
+}
+
+// Arithmetic with an operand that is broadcast along any axes, for which oneDNN may have reference code only; false
+// if the node is another one.
+inline bool combine_repeating(Builder& builder, const NodeRow& node) {
+  const PairRow run = pair_row_of(parameters_of<ArithmeticRow>(node).algorithm);
+  const auto [whole, part] = joined_axes(builder.dims(node.inputs[0]), builder.dims(node.inputs[1]));
+  if (run == nullptr || whole.empty() || !is_bare(builder, node)) return false;
+  const auto kernel = [run, whole = whole, strides = repeating_strides(part)](const std::vector<char*>& pointers) {
+    const int64_t size = whole.back();
+    for_rows(whole, [&](int64_t row) {
+      const float* const right = floats(pointers[1]) + row_offset(whole, strides, row);
+      run(floats(pointers[0]) + row * size, right, strides.back(), floats(pointers[2]) + row * size, size);
+    });
+  };
+  add_plain_kernel(builder, node, kernel, "combine");
+  return true;
+}
+
 template <float (*function)(float)>
 void one_by_one(const float* from, float* to, int64_t size) {
   for (int64_t item = 0; item < size; ++item) to[item] = function(from[item]);

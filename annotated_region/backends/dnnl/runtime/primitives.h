@@ -184,7 +184,9 @@ inline void binary(Builder& builder, const NodeRow& node) {
     PostOps chain(builder, node);
     const dnnl::binary::primitive_desc pd(cpu(), algorithm, from, other, from,
                                           chain.settle(from, /*may_accumulate=*/false), /*allow_empty=*/true);
-    if (!is_fast(pd) && &other != &candidates.back().second) continue;
+    const bool is_last = &other == &candidates.back().second;
+    if (!is_fast(pd) && !is_last) continue;
+    if (!is_fast(pd) && combine_repeating(builder, node)) return;
     if (!pd) throw std::runtime_error("oneDNN has no arithmetic for these operands");
     std::vector<Argument> arguments = {{DNNL_ARG_SRC_1, other, builder.fetch(right, other)}};
     chain.add_arguments(arguments, from);
