@@ -19,7 +19,15 @@ from annotated_region.backends.dnnl.graph import (
     same_shape,
     volume,
 )
-from annotated_region.backends.dnnl.index_parameters import Element, ElementScatter, Gather, Ordering, Scatter
+from annotated_region.backends.dnnl.index_parameters import (
+    Element,
+    ElementScatter,
+    Gather,
+    Ordering,
+    SampleMethod,
+    Sampling,
+    Scatter,
+)
 from annotated_region.backends.dnnl.parameters import (
     Begins,
     BorderPadding,
@@ -366,6 +374,18 @@ def _ordering(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shap
         yield "the result has other extents on other axes"
 
 
+def _sampling(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    assert isinstance(node.parameters, Sampling)
+    image, grid = operands
+    axes = len(image) - 2
+    if axes not in (2, 3) or (axes == 3 and node.parameters.method is SampleMethod.CUBIC):
+        yield f"samples {axes} axes"
+    if not same_shape(result, (*image[:2], *grid[2:])):
+        yield "the result has other extents than the places"
+    if not same_shape(grid[:2], (image[0], axes)):
+        yield "there are more or fewer coordinates than axes, or than images"
+
+
 def _cumulation(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
     assert isinstance(node.parameters, Cumulation)
     yield from _same(graph, node, operands, result)
@@ -414,6 +434,7 @@ LAWS: Mapping[Kind, Law] = {
     Kind.SCATTER_ELEMENTS: _scatter_elements,
     Kind.CUMULATION: _cumulation,
     Kind.ORDERING: _ordering,
+    Kind.SAMPLING: _sampling,
     Kind.WHOLE: _select,
     Kind.WHOLE_MATMUL: _matmul,
     Kind.WHOLE_REDUCTION: _last_reduction,

@@ -121,6 +121,7 @@ class Kind(Enum):
     BORDER_PAD = "border_pad"
     PACKED_PRODUCT = "packed_product"
     ORDERING = "ordering"
+    SAMPLING = "sampling"
 
 
 @dataclass(frozen=True, slots=True)

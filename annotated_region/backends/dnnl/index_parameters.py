@@ -1,4 +1,4 @@
-"""The parameters of nodes that read, write or find elements by their indices."""
+"""The parameters of nodes that read, write or find elements by their indices or places."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from enum import Enum
 
 from annotated_region.backends.dnnl.parameters import Combination, Parameters
 
-__all__ = ["Bounds", "Element", "ElementScatter", "Gather", "Ordering", "Scatter"]
+__all__ = [
+    "Bounds",
+    "Element",
+    "ElementScatter",
+    "Gather",
+    "Ordering",
+    "Outside",
+    "SampleMethod",
+    "Sampling",
+    "Scatter",
+]
 
 
 class Bounds(Enum):
@@ -79,3 +89,43 @@ class Ordering(Parameters):
 
     axis: int
     descending: bool
+
+
+class SampleMethod(Enum):
+    """What a sample of an image is made of, by TVM's name."""
+
+    NEAREST = "nearest"
+    """The nearest pixel; halfway between two, the one with the even index."""
+    LINEAR = "bilinear"
+    """The two pixels around the place along each axis."""
+    CUBIC = "bicubic"
+    """Four pixels along each axis, with the coefficient -0.75."""
+
+
+class Outside(Enum):
+    """What a sample reads outside of an image, by TVM's name."""
+
+    ZEROS = "zeros"
+    BORDER = "border"
+    """The pixels at the border."""
+    REFLECTION = "reflection"
+    """The image, mirrored at its borders again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling(Parameters):
+    """Samples of the first operand at places that the second one states along its axis 1, from -1 to 1.
+
+    Attributes
+    ----------
+    method
+        What a sample is made of.
+    outside
+        What it reads outside of the image.
+    is_aligned
+        Whether -1 and 1 are the centers of the outer pixels, instead of their outer edges.
+    """
+
+    method: SampleMethod
+    outside: Outside
+    is_aligned: bool

@@ -16,7 +16,7 @@ from enum import Enum
 
 from annotated_region.backends.dnnl import index_parameters, parameters
 from annotated_region.backends.dnnl.graph import DataType, Kind, PostOp, Quantized
-from annotated_region.backends.dnnl.index_parameters import Bounds
+from annotated_region.backends.dnnl.index_parameters import Bounds, Outside, SampleMethod
 from annotated_region.backends.dnnl.parameters import (
     Border,
     Causal,
@@ -46,6 +46,8 @@ ENUMERATIONS: Mapping[str, type[Enum]] = {
             Border,
             Combination,
             ScalarFunction,
+            SampleMethod,
+            Outside,
         )
     },
 }

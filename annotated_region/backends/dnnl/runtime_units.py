@@ -43,6 +43,7 @@ ELEMENT_FILES = (
     "gathering.h",
     "scattering.h",
     "ordering.h",
+    "sampling.h",
     "reduction.h",
     "group_norm.h",
     "views.h",

@@ -1,6 +1,7 @@
 """Image ops that TVM 0.27's importer converts wrongly.
 
-*   ``grid_sample`` has the coordinates on the last axis; TVM's op expects them on the second axis.
+*   ``grid_sample`` has the coordinates on the last axis; TVM's op expects them on the second axis. The
+    importer does not know that of volumes.
 *   ``interpolate(mode="nearest")`` reads ``floor(i * before / after)``; the importer uses pixel centres.
 *   ``interpolate(antialias=True)`` averages skipped elements; the importer ignores it.
 """
@@ -28,16 +29,18 @@ _METHODS: Mapping[object, str] = {0: "bilinear", 1: "nearest", 2: "bicubic"}
 _PADDINGS: Mapping[object, str] = {0: "zeros", 1: "border", 2: "reflection"}
 
 
-@converts("grid_sampler_2d.default")
+@converts("grid_sampler_2d.default", "grid_sampler_3d.default")
 def sampled(node: TorchNode) -> relax.Expr:
-    """The image, sampled at computed positions."""
-    grid = node.emit(relax.op.permute_dims(node.tensor(1), [0, 3, 1, 2]))
+    """The image or volume, sampled at computed positions."""
+    data = node.tensor(0)
+    rank = len(extents_of_tensor(data))
+    grid = node.emit(relax.op.permute_dims(node.tensor(1), [0, rank - 1, *range(1, rank - 1)]))
     return node.emit(
         relax.op.image.grid_sample(
-            node.tensor(0),
+            data,
             grid,
             method=_METHODS[node.argument(2, "interpolation_mode", 0)],
-            layout="NCHW",
+            layout="NCHW" if rank == 4 else "NCDHW",
             padding_mode=_PADDINGS[node.argument(3, "padding_mode", 0)],
             align_corners=bool(node.argument(4, "align_corners", default=False)),
         )

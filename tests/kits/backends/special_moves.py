@@ -36,6 +36,7 @@ case(
 )
 _grid = relax.const(np.random.default_rng(3).uniform(-0.9, 0.9, (1, 2, 3, 4)).astype("float32"))
 case("grid_sample", ((1, 2, 4, 4),), lambda x: op.image.grid_sample(x, _grid, "nearest", align_corners=True))
+case("grid_sample_linear", ((1, 2, 4, 4),), lambda x: op.image.grid_sample(x, _grid))
 _ORDER = "NaN has no place in an order; topk has a case"
 _WHOLE = "of whole numbers"
 _NOTHING = "makes numbers of no operand"

@@ -1,10 +1,10 @@
-"""Idioms of elementary functions that few models have, and of products of all that comes before."""
+"""Idioms of functions that few models have: elementary ones, products of all that comes before, samples."""
 
 from __future__ import annotations
 
 from kits.dense_graphs.bench import Bench
 from kits.dense_graphs.idioms import Idiom
-from kits.dense_graphs.rarities import inverse_function
+from kits.dense_graphs.rarities import inverse_function, sampled
 from kits.dense_graphs.views import viewed
 
 __all__ = ["ELEMENTARY"]
@@ -30,5 +30,6 @@ ELEMENTARY: tuple[tuple[float, Idiom], ...] = (
     (6.0, hyperbolic),
     (8.0, inverse_function),
     (4.0, multiplied_up),
+    (4.0, sampled),
 )
 """Weights and idioms."""

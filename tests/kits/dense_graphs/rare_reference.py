@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kits.dense_graphs.values import UNIT, Noise, Value, decided, disturbed, moved, planes_of, source
+from kits.grid_samples import sampled
 
 __all__ = ["RARE"]
 
@@ -152,30 +153,10 @@ def _affine_grid(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) ->
     return _summed(noise, lambda each: np.asarray(np.einsum("nij,jhw->nihw", each, places)), [theta])
 
 
-def _sampled(image: Array, grid: Array, attrs: Mapping[str, Any]) -> Array:
-    """Linear between four pixels; outside there are zeros, or the pixels of the border."""
-    is_aligned, is_bordered = bool(attrs["align_corners"]), attrs["padding_mode"] == "border"
-    height, width = image.shape[2:]
-    places = []
-    for line, extent in ((grid[:, 1], height), (grid[:, 0], width)):
-        place = (line + 1) / 2 * (extent - 1) if is_aligned else ((line + 1) * extent - 1) / 2
-        places.append(np.clip(place, 0, extent - 1) if is_bordered else place)
-    result = np.zeros((*image.shape[:2], *grid.shape[2:]))
-    batch = np.arange(len(image))[:, None, None]
-    for down, right in np.ndindex(2, 2):
-        row, column = (
-            np.floor(place).astype(int) + step for place, step in zip(places, (down, right), strict=True)
-        )
-        weight = (1 - np.abs(places[0] - row)) * (1 - np.abs(places[1] - column))
-        inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
-        pixel = image[batch, :, np.clip(row, 0, height - 1), np.clip(column, 0, width - 1)]
-        result += np.moveaxis(pixel * (weight * inside)[..., None], -1, 1)
-    return result
-
-
 def _grid_sample(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     """A coordinate that is wrong by a part of 1 moves the sample by as much of the largest pixel's extent."""
-    planes = planes_of(lambda image, grid: _sampled(image, grid, attrs), args)
+    way = attrs["method"], attrs["padding_mode"], attrs["align_corners"]
+    planes = planes_of(lambda image, grid: sampled(image, grid, *way), args)
     image, grid = (value.clean for value in args)
     reach = max(image.shape[2:]) * (1 + np.abs(grid).max(initial=0))
     scale = np.full(planes[0].shape, np.abs(image).max(initial=0) * reach)

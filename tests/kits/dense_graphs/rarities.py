@@ -8,7 +8,7 @@ from kits.dense_graphs.recipe import Dim
 from kits.dense_graphs.views import viewed
 from kits.dense_graphs.windows import known
 
-__all__ = ["RARITIES"]
+__all__ = ["RARITIES", "inverse_function", "sampled"]
 
 SUMS = (
     "ij,jk->ik",
@@ -193,7 +193,7 @@ def stretched(bench: Bench) -> int:
     """A volume with other extents, or an image sampled at computed places."""
     batch, channels = bench.one_of((1, 2)), bench.number(1, 3)
     if bench.chance(0.5):
-        return _sampled(bench, batch, channels)
+        return _sampled(bench, batch, channels, 1, ("zeros", "border"))
     before = [bench.number(1, 3) for _ in range(3)]
     after = [extent * bench.one_of((2, 3)) for extent in before]  # TVM aligns no corners of one pixel
     attrs = {"size": after, "layout": "NCDHW", "method": bench.one_of(("nearest_neighbor", "linear"))}
@@ -204,7 +204,12 @@ def stretched(bench: Bench) -> int:
     return bench.add("image.resize3d", (value,), attrs, (batch, channels, *after))
 
 
-def _sampled(bench: Bench, batch: int, channels: int) -> int:
+def sampled(bench: Bench) -> int:
+    """An image at places inside and outside; TVM mirrors no image of one pixel."""
+    return _sampled(bench, bench.one_of((1, 2)), bench.number(1, 3), 2, ("zeros", "border", "reflection"))
+
+
+def _sampled(bench: Bench, batch: int, channels: int, least: int, outsides: tuple[str, ...]) -> int:
     size = [bench.number(2, 4) for _ in range(2)]
     is_aligned = bench.chance(0.5)
     if bench.chance(0.5):
@@ -213,8 +218,8 @@ def _sampled(bench: Bench, batch: int, channels: int) -> int:
         grid = bench.add("image.affine_grid", (theta,), attrs, (batch, 2, *size))
     else:
         grid = bench.source((batch, 2, *size), constant=0.1)
-    image = bench.source((batch, channels, bench.number(1, 4), bench.number(1, 4)), constant=0.0)
-    attrs = {"method": "bilinear", "padding_mode": bench.one_of(("zeros", "border"))}
+    image = bench.source((batch, channels, bench.number(least, 4), bench.number(least, 4)), constant=0.0)
+    attrs = {"method": "bilinear", "padding_mode": bench.one_of(outsides)}
     attrs["align_corners"] = is_aligned
     return bench.add("image.grid_sample", (image, grid), attrs, (batch, channels, *size))
 

@@ -12,10 +12,33 @@ def grid_of(x):
     return torch.tanh(x[:, :2].permute(0, 2, 3, 1)) * 1.2
 
 
+def grid_of_volume(x):
+    return torch.stack([torch.tanh(x), torch.sin(3 * x), torch.tanh(x * x) - 0.3], -1) * 1.4
+
+
 IMAGES = {
     "a grid": lambda x: torch.nn.functional.grid_sample(x, grid_of(x), align_corners=False),
     "a grid that ends at the border": lambda x: torch.nn.functional.grid_sample(
         x, grid_of(x), mode="nearest", padding_mode="border", align_corners=True
+    ),
+    "grids of all kinds": lambda x: tuple(
+        functional.grid_sample(x, 1.3 * grid_of(x), mode, outside, aligned)
+        for mode, outside, aligned in (
+            ("bilinear", "reflection", True),
+            ("nearest", "reflection", False),
+            ("nearest", "zeros", True),
+            ("bicubic", "zeros", False),
+            ("bicubic", "border", True),
+            ("bicubic", "reflection", False),
+        )
+    ),
+    "grids of volumes": lambda x: tuple(
+        functional.grid_sample(x[:, None], grid_of_volume(x), mode, outside, aligned)
+        for mode, outside, aligned in (
+            ("bilinear", "zeros", False),
+            ("bilinear", "reflection", True),
+            ("nearest", "border", False),
+        )
     ),
     "a divisor": lambda x: torch.nn.functional.avg_pool2d(x, (2, 3), (1, 2), (1, 1), divisor_override=5),
     "a divisor, rounded up": lambda x: (

@@ -22,6 +22,7 @@
 #include <mutex>
 #include <new>
 #include <numeric>
+#include <optional>
 #include <shared_mutex>
 #include <sstream>
 #include <stdexcept>

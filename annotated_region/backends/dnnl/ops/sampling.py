@@ -1,0 +1,39 @@
+"""Sampling of images and volumes at computed places."""
+
+from __future__ import annotations
+
+from annotated_region.backends.dnnl.graph import Kind, TensorId, same_dim
+from annotated_region.backends.dnnl.importer import extents_of
+from annotated_region.backends.dnnl.index_parameters import Outside, SampleMethod, Sampling
+from annotated_region.backends.dnnl.ops.checks import DATA_LAYOUTS, Problems
+from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
+from annotated_region.targets.op_view import OpView
+
+__all__: list[str] = []
+
+METHODS = {method.value: method for method in SampleMethod}
+OUTSIDES = {outside.value: outside for outside in Outside}
+
+
+def _sampling_problems(op: OpView) -> Problems:
+    method, outside, layout = (str(op.attrs[name]) for name in ("method", "padding_mode", "layout"))
+    data, grid = (extents_of(type_) or () for type_ in op.arg_types)
+    axes = len(data) - 2
+    if axes not in (2, 3) or layout != DATA_LAYOUTS[axes]:
+        yield f"a tensor of rank {len(data)} with the layout {layout}"
+        return
+    if method not in METHODS or outside not in OUTSIDES:
+        yield f"the method {method} with the padding {outside}"
+    elif axes == 3 and method == SampleMethod.CUBIC.value:
+        yield "cubic interpolation of volumes"
+    if len(grid) != len(data) or grid[1] != axes:
+        yield f"the grid does not have {axes} coordinates along axis 1"
+    elif not same_dim(data[0], grid[0]):
+        yield "the grid has another batch than the data"
+
+
+@converts("relax.image.grid_sample", operands=("the data", "the grid"), unless=_sampling_problems)
+def _grid_sample(call: OpConversion) -> TensorId:
+    attrs = call.attrs
+    method, outside = METHODS[str(attrs["method"])], OUTSIDES[str(attrs["padding_mode"])]
+    return call.add(Kind.SAMPLING, call.operands(), Sampling(method, outside, bool(attrs["align_corners"])))
