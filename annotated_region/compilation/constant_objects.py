@@ -23,7 +23,7 @@ import numpy as np
 import tvm
 from tvm.support import cc
 
-from annotated_region.compilation.elf_object import PAGE, object_header, write_object
+from annotated_region.compilation.elf_object import PAGE, DataSymbol, object_header, write_object
 
 __all__ = ["Embedded", "constant_object"]
 
@@ -80,7 +80,7 @@ def constant_object(symbol: str, arrays: Sequence[np.ndarray]) -> tuple[Embedded
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, "constants.o")
         with place.open("wb") as file:
-            write_object(file, header, symbol, end, write)
+            write_object(file, header, [DataSymbol(symbol, 0, end)], end, write)
         library = tvm.runtime.load_static_library(str(place), [symbol])
     return Embedded(symbol, offsets, end), library
 

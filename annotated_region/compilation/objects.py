@@ -25,6 +25,7 @@ from tvm.support import cc as tvm_cc
 
 from annotated_region.cache import alone, load_entry, private_cache_folder, store_entry, sweep
 from annotated_region.compilation.keys import KEY_DIGITS, key_of
+from annotated_region.compilation.late_constants import link_with_constants
 from annotated_region.compilation.meanings import Compiler, Meanings
 from annotated_region.compilation.preprocessing import ENTRY
 from annotated_region.compilation.processes import Processes
@@ -106,7 +107,11 @@ class SharedLibraryLinker:
         ):
             linked = self._compiled(files, compiler, words, Path(folder))
             linking = [*words, *LINKING]
-            tvm_cc.create_shared(str(unfinished), linked, options=linking, cc=compiler, **others)
+
+            def link(objects: list[str]) -> None:
+                tvm_cc.create_shared(str(unfinished), objects, options=linking, cc=compiler, **others)
+
+            link_with_constants(unfinished, linked, Path(folder), link)
 
     def _compiled(self, files: Sequence[str], path: str, words: list[str], folder: Path) -> list[str]:
         """Files to link: objects in place of sources where possible; adds macro definitions to `words`."""

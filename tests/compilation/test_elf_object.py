@@ -13,7 +13,7 @@ import tvm_ffi
 from tvm.support import cc
 
 from annotated_region.compilation.constant_objects import constant_object
-from annotated_region.compilation.elf_object import PAGE, object_header, write_object
+from annotated_region.compilation.elf_object import PAGE, DataSymbol, object_header, write_object
 
 READER = 'extern "C" const char data[]; extern "C" const char* where() { return data; }'
 
@@ -26,7 +26,7 @@ def written(place: Path, content: bytes) -> None:
     header = object_header()
     assert header is not None
     with place.open("wb") as file:
-        write_object(file, header, "data", len(content), write)
+        write_object(file, header, [DataSymbol("data", 0, len(content))], len(content), write)
 
 
 def said_by(*command: str, folder: Path) -> str:
