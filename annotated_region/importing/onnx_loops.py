@@ -24,6 +24,8 @@ from annotated_region.errors import ModelError
 from annotated_region.importing.onnx_branches import BranchingImporter
 from annotated_region.importing.onnx_converters.conversion import domain_of, node_label
 from annotated_region.importing.onnx_converters.folding import known_numbers
+from annotated_region.importing.onnx_converters.node import rank_of
+from annotated_region.importing.onnx_functions import nodes_of
 from annotated_region.tvm_adapter.types import shape_of
 
 if TYPE_CHECKING:
@@ -76,6 +78,7 @@ class UnrollingImporter(BranchingImporter):
         count, goes_on = self._count(node), self._first_condition(node)
         names = [value.name for value in body.input]
         values = [self._nodes[name] for name in node.input[2:]]
+        self._require_body(node, body, 2 + len(values), 1 + len(values))
         collected: list[list[relax.Expr]] = [[] for _ in range(len(body.output) - 1 - len(values))]
         step = 0
         while goes_on and (count is None or step < count):
@@ -83,7 +86,7 @@ class UnrollingImporter(BranchingImporter):
             condition, *results = yield from self._step(node, body, dict(zip(names, given, strict=True)))
             values = results[: len(values)]
             for parts, result in zip(collected, results[len(values) :], strict=True):
-                parts.append(self._row_of(result, 0))
+                parts.append(self._row_of(node, result, 0))
             goes_on = self._condition(node, condition, "computes a condition from data")
             step += 1
         self._give(node, [*values, *(self._joined(node, parts, 0) for parts in collected)])
@@ -92,17 +95,18 @@ class UnrollingImporter(BranchingImporter):
         """The nodes of the steps of a `Scan`, each of which reads one element along an axis of each input."""
         self.node = node
         body, inputs = _body(node), [self._nodes[name] for name in node.input]
-        numbers = {each.name: list(each.ints) or [each.i] for each in node.attribute if each.name != "body"}
-        read = numbers["num_scan_inputs"][0]
+        read = next(each.i for each in node.attribute if each.name == "num_scan_inputs")
+        if not 0 < read <= len(inputs):
+            raise self._declined(node, f"has {len(inputs)} inputs, and reads {read} of them in steps")
         kept = len(inputs) - read
+        self._require_body(node, body, len(inputs), kept)
         made = len(body.output) - kept
-        axes, backwards = (numbers.get(f"scan_input_{each}", [0] * read) for each in ("axes", "directions"))
         names, values, sources = [value.name for value in body.input], inputs[:kept], inputs[kept:]
+        sources = [self._as_tensor(source) for source in sources]
+        axes, backwards = self._numbers(node, "scan_input", read)
         count = self._common_length(node, sources, axes)
         collected: list[list[relax.Expr]] = [[] for _ in range(made)]
-        own_axes, own_backwards = (
-            numbers.get(f"scan_output_{each}", [0] * made) for each in ("axes", "directions")
-        )
+        own_axes, own_backwards = self._numbers(node, "scan_output", made)
         for step in range(count):
             elements = [
                 relax.op.take(source, relax.const(count - 1 - step if back else step), axis)
@@ -112,7 +116,7 @@ class UnrollingImporter(BranchingImporter):
             results = yield from self._step(node, body, dict(zip(names, given, strict=True)))
             values = results[:kept]
             for parts, result, axis in zip(collected, results[kept:], own_axes, strict=True):
-                parts.append(self._row_of(result, axis))
+                parts.append(self._row_of(node, result, axis))
         ordered = [
             parts[::-1] if back else parts for parts, back in zip(collected, own_backwards, strict=True)
         ]
@@ -122,16 +126,49 @@ class UnrollingImporter(BranchingImporter):
     def _step(
         self, node: onnx.NodeProto, body: onnx.GraphProto, given: dict[str, relax.Expr]
     ) -> Generator[onnx.NodeProto, None, list[relax.Expr]]:
-        """The nodes of one step; returns the results of the body."""
-        self._unrolled += max(len(body.node), 1)
+        """The nodes of one step; returns the results of the body.
+
+        The values of the body are gone behind it: it may use a name again that is known outside of it.
+        """
+        self._count_nodes(node, 1)
+        weights = {each.name: relax.const(self._parse_array(each)) for each in body.initializer}
+        own = [*weights, *given, *(name for each in body.node for name in each.output)]
+        outer = {name: self._nodes[name] for name in own if name in self._nodes}
+        before, self._is_in_loop = self._is_in_loop, True
+        self._nodes |= weights | given
+        for each in body.node:
+            self._count_nodes(node, 1 if each.op_type != "If" else len(list(nodes_of([each]))))
+            yield from self._noted([each])
+        self._is_in_loop, self.node = before, node
+        results = [self._nodes[each.name] for each in body.output]
+        for name in own:
+            self._nodes.pop(name, None)
+        self._nodes |= outer
+        return results
+
+    def _count_nodes(self, node: onnx.NodeProto, count: int) -> None:
+        self._unrolled += count
         if self._unrolled > _MOST_NODES:
             raise self._declined(node, f"makes more than {_MOST_NODES} nodes of its steps")
-        before, self._is_in_loop = self._is_in_loop, True
-        weights = {each.name: relax.const(self._parse_array(each)) for each in body.initializer}
-        self._nodes |= weights | given
-        yield from self._noted(body.node)
-        self._is_in_loop = before
-        return [self._nodes[each.name] for each in body.output]
+
+    def _require_body(self, node: onnx.NodeProto, body: onnx.GraphProto, inputs: int, outputs: int) -> None:
+        """Decline a body of other inputs than a step has, or of fewer results than the next step needs."""
+        if len(body.input) != inputs or len(body.output) < outputs:
+            raise self._declined(
+                node,
+                f"has a body of {len(body.input)} inputs and {len(body.output)} results; "
+                f"it needs {inputs}, and {outputs} at least",
+            )
+
+    def _numbers(self, node: onnx.NodeProto, prefix: str, count: int) -> tuple[list[int], list[int]]:
+        """The axes of the inputs or the results of a `Scan`, and whether they are read backwards."""
+        given = {each.name: list(each.ints) for each in node.attribute}
+        axes, backwards = (given.get(f"{prefix}_{what}") or [0] * count for what in ("axes", "directions"))
+        if len(axes) != count or len(backwards) != count or not set(backwards) <= {0, 1}:
+            raise self._declined(
+                node, f"has {prefix}_axes {axes} and {prefix}_directions {backwards} of {count} values"
+            )
+        return axes, backwards
 
     def _count(self, node: onnx.NodeProto) -> int | None:
         """The largest number of steps; None if the conditions alone end the loop."""
@@ -139,7 +176,7 @@ class UnrollingImporter(BranchingImporter):
         if count is None:
             return None
         numbers = known_numbers(count)
-        if numbers is None or numbers.size != 1:
+        if numbers is None or numbers.size != 1 or numbers.dtype.kind != "i":
             raise self._declined(
                 node,
                 "has a number of steps that is not constant; where it is an extent of an input, give that a "
@@ -153,14 +190,14 @@ class UnrollingImporter(BranchingImporter):
 
     def _condition(self, node: onnx.NodeProto, condition: relax.Expr, does: str) -> bool:
         numbers = known_numbers(condition)
-        if numbers is None or numbers.size != 1:
+        if numbers is None or numbers.size != 1 or numbers.dtype.kind != "b":
             raise self._declined(node, f"{does} that is not constant, which is not supported")
         return bool(numbers.item())
 
     def _common_length(self, node: onnx.NodeProto, sources: Sequence[relax.Expr], axes: Sequence[int]) -> int:
-        extents = [
-            shape_of(self._as_tensor(source)).values[axis] for source, axis in zip(sources, axes, strict=True)
-        ]
+        for source, axis in zip(sources, axes, strict=True):
+            self._require_axis(node, axis, rank_of(source))
+        extents = [shape_of(source).values[axis] for source, axis in zip(sources, axes, strict=True)]
         known = known_numbers(relax.ShapeExpr(extents))
         if known is None or len(set(known.tolist())) != 1:
             raise self._declined(
@@ -169,9 +206,15 @@ class UnrollingImporter(BranchingImporter):
             )
         return int(known[0])
 
-    def _row_of(self, result: relax.Expr, axis: int) -> relax.Expr:
+    def _require_axis(self, node: onnx.NodeProto, axis: int, rank: int) -> None:
+        if not -rank <= axis < rank:
+            raise self._declined(node, f"has the axis {axis} of a tensor of rank {rank}")
+
+    def _row_of(self, node: onnx.NodeProto, result: relax.Expr, axis: int) -> relax.Expr:
         """A result of one step with an axis for the steps."""
-        return self.bb.emit(relax.op.expand_dims(self._as_tensor(result), [axis]))
+        row = self._as_tensor(result)
+        self._require_axis(node, axis, rank_of(row) + 1)
+        return self.bb.emit(relax.op.expand_dims(row, [axis]))
 
     def _joined(self, node: onnx.NodeProto, parts: Sequence[relax.Expr], axis: int) -> relax.Expr:
         """The results of all steps along an axis."""

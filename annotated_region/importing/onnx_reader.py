@@ -212,16 +212,19 @@ def _problems(graph: onnx.GraphProto | OnnxGraph, outer: frozenset[str], opset: 
                 f"{where} reads {unknown[0]!r}, which nothing before it makes: the nodes form a cycle, "
                 "or stand in the wrong order"
             )
-        yield from (f"{where} {lack}" for lack in _missing_inputs(node, opset))
+        yield from (f"{where} {lack}" for lack in _missing_parts(node, opset))
         for attribute in node.attribute:
             inner = [attribute.g] if attribute.HasField("g") else attribute.graphs
             for body in inner:
                 yield from _problems(body, frozenset(known), opset)
         known.update(node.output)
+    lost = [value.name for value in graph.output if value.name not in known]
+    if lost:
+        yield f"a graph returns {lost[0]!r}, which nothing in it makes"
 
 
-def _missing_inputs(node: onnx.NodeProto, opset: int) -> Iterator[str]:
-    """The inputs that the schema of an operator requires and that a node lacks."""
+def _missing_parts(node: onnx.NodeProto, opset: int) -> Iterator[str]:
+    """The inputs and attributes that the schema of an operator requires and that a node lacks."""
     from onnx import defs  # noqa: PLC0415
 
     if node.domain not in DEFAULT_DOMAINS or not defs.has(node.op_type, opset, node.domain):
@@ -229,6 +232,10 @@ def _missing_inputs(node: onnx.NodeProto, opset: int) -> Iterator[str]:
     schema = defs.get_schema(node.op_type, opset, "")
     if len(node.input) > schema.max_input:
         yield f"has {len(node.input)} inputs, and the operator takes {schema.max_input}"
+    types = {each.name: each.type for each in node.attribute}
+    for name, attribute in schema.attributes.items():
+        if attribute.required and types.get(name) != attribute.type.value:
+            yield f"lacks its attribute {name!r}"
     kinds = defs.OpSchema.FormalParameterOption
     for position, formal in enumerate(schema.inputs):
         is_last = formal.option == kinds.Variadic

@@ -26,6 +26,7 @@ __all__ = ["OLDEST_OPSET", "modern_model"]
 
 OLDEST_OPSET = 13
 _COORDINATES_SINCE = 11
+_SCAN_SINCE = 9  # the inputs of the one before are others, and the converter leaves them
 _FREE_WEIGHTS_SINCE = 4  # the version of the file format, not of the operators
 
 
@@ -45,12 +46,18 @@ def modern_model(model: onnx.ModelProto, opset: int, name: str) -> onnx.ModelPro
     ------
     ModelError
         A `Resize` before operator set 11 has nearest neighbours with scales that are not constant, or of
-        which some are above and others below one; or ONNX cannot convert the model.
+        which some are above and others below one; it has a `Scan` of operator set 8; or ONNX cannot convert
+        the model.
     """
     from onnx import version_converter  # noqa: PLC0415 - an extra
 
     if not 0 < opset < OLDEST_OPSET:
         return model
+    if opset < _SCAN_SINCE and any(each.op_type == "Scan" for each in nodes_of(model.graph.node)):
+        raise ModelError(
+            f"{name} cannot be imported: it has a Scan of operator set 8, which reads batches of lengths of "
+            "their own; export it with a newer one"
+        )
     try:
         converted = version_converter.convert_version(_with_free_weights(model), OLDEST_OPSET)
     except (RuntimeError, version_converter.ConvertError) as error:

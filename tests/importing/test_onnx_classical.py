@@ -43,15 +43,21 @@ def compare(model: onnx.ModelProto, inputs: Inputs) -> None:
     assert len(found) == len(expected)
     for mine, other in zip(found, expected, strict=True):
         assert mine.dtype == other.dtype
-        np.testing.assert_allclose(mine, other.reshape(mine.shape), rtol=2e-6, atol=1e-6)
-        assert mine.size == other.size
+        assert mine.shape == other.shape
+        np.testing.assert_allclose(mine, other, rtol=2e-6, atol=1e-6)
 
 
+# float32 has neither the numbers of the first row.
+FINE = np.array([[16777217, 1 + 1e-9, 0], [16777215, 1, 0]])
 WITH_GAPS = np.array([[1, np.nan, 2], [0, 5, np.nan]], "float32")
 WITH_ZEROS = np.array([[0, 0, 0], [1, -2, 3], [-1, -2, -3]], "float32")
 PREPARED: Mapping[str, tuple[str, np.ndarray, Mapping[str, object]]] = {
     "scaled": ("Scaler", FLOATS, {"offset": [1.0, -2.0, 0.5], "scale": [0.5, 2.0, 3.0]}),
     "scaled by one number": ("Scaler", FLOATS, {"offset": [1.0], "scale": [0.5]}),
+    "differences of float64": ("Scaler", FINE, {"offset": [16777216.0, 1.0, 0.0], "scale": [1.0, 1e9, 1.0]}),
+    "a vector scaled": ("Scaler", FLOATS[0], {"offset": [1.0], "scale": [0.5]}),
+    "the length of a vector": ("Normalizer", FLOATS[0], {"norm": "L2"}),
+    "zeros replaced by default": ("Imputer", WITH_ZEROS, {"imputed_value_floats": [7.0]}),
     "whole numbers scaled": ("Scaler", np.array([[1, 2, 3]]), {"offset": [1.0], "scale": [0.5]}),
     "the largest": ("Normalizer", WITH_ZEROS[:2], {"norm": "MAX"}),
     "magnitudes": ("Normalizer", WITH_ZEROS, {"norm": "L1"}),
@@ -273,6 +279,42 @@ def test_a_forest_is_one_region() -> None:
     assert not [op for op in function.ops if op.placed == "host"]
 
 
+@pytest.mark.parametrize("dtype", ["float64", "int64", "int32"])
+def test_comparisons_of_numbers_that_float32_lacks(dtype: str) -> None:
+    """Of float64 in float64; whole numbers are float32 first."""
+    stump = {
+        "nodes_treeids": [0] * 3,
+        "nodes_nodeids": [0, 1, 2],
+        "nodes_featureids": [0] * 3,
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+        "nodes_values": [16777216.0, 0.0, 0.0],
+        "nodes_truenodeids": [1, 0, 0],
+        "nodes_falsenodeids": [2, 0, 0],
+        "class_treeids": [0] * 6,
+        "class_nodeids": [1, 1, 1, 2, 2, 2],
+        "class_ids": [0, 1, 2] * 2,
+        "class_weights": [0.75, 0.25, 0.0, 0.125, 0.875, 0.0],
+        "classlabels_int64s": [0, 1, 2],
+    }
+    inputs = {"x": np.array([[16777215], [16777217]], dtype)}
+    compare(model_of("TreeEnsembleClassifier", inputs, stump, ("l", "y")), inputs)
+
+
+def test_a_leaf_of_many_targets_is_imported_quickly() -> None:
+    """The time does not grow with the product of targets and trees; 2^24 targets took minutes."""
+    attributes = TREES | leaves("target", [0] * 4, [1.0] * 4) | {"n_targets": 2**20}
+    assert ar.from_onnx(model_of("TreeEnsembleRegressor", {"x": FLOATS}, attributes))
+
+
+def test_trees_of_features_of_unknown_number_are_declined() -> None:
+    """A call may have fewer features than the trees read."""
+    attributes = TREES | leaves("target", [0] * 4, [1.0] * 4)
+    model = model_of("TreeEnsembleRegressor", {"x": FLOATS}, attributes)
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "w"
+    with pytest.raises(ModelError, match=r"node 'it' .* has w features; give it a number"):
+        ar.from_onnx(model)
+
+
 DECLINED: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "makes maps from classes to scores": ("ZipMap", {"classlabels_int64s": [0, 1, 2]}),
     "has no classes that are numbers": (
@@ -305,6 +347,15 @@ DECLINED: Mapping[str, tuple[str, Mapping[str, object]]] = {
         TREES | {"nodes_modes": ["BRANCH_MEMBER", *["LEAF"] * 5]},
     ),
     "reads feature 8 of 3": ("TreeEnsembleRegressor", TREES | {"nodes_featureids": [8, 0, 0, 0, 0, 0]}),
+    "reads feature -1 of 3": ("TreeEnsembleRegressor", TREES | {"nodes_featureids": [-1, 0, 0, 0, 0, 0]}),
+    "'replaced_value_float' that is not a number": (
+        "Imputer",
+        {"imputed_value_floats": [7.0], "replaced_value_float": 3},
+    ),
+    "has 1 numbers in 'rho'; it should have 199990000": (
+        "SVMClassifier",
+        {"classlabels_ints": [*range(20000)], "vectors_per_class": [0] * 20000, "rho": [1.0]},
+    ),
     "of different lengths for its nodes": ("TreeEnsembleRegressor", TREES | {"nodes_values": [0.5]}),
     "keys of its input's type": ("LabelEncoder", {"keys_int64s": [1], "values_int64s": [1]}),
     "rows without a weight for each target": (

@@ -44,6 +44,10 @@ LOOPS = {
             w = If(first) <then_branch = t () => (float[n, 4] r) { r = Sin(v) },
                            else_branch = e () => (float[n, 4] s) { s = Exp(v) }>
             d = Identity(c) }> }""",
+    "names that are used outside, too": """(float[n, 4] x) => (float[n, 4] y) <int64 m = {2}> {
+        z = Loop(m, , x) <body = b (int64 i, bool c, float[n, 4] x) => (bool d, float[n, 4] w) {
+            w = Sin(x) d = Identity(c) }>
+        y = Add(z, x) }""",
     "a sequence": """(float[n, 4] x) => (float[n, k] y) <int64 m = {3}> {
         s = SequenceConstruct(x)
         l = Loop(m, , s) <body = b (int64 i, bool c, seq(float[n, 4]) v) => (bool d, seq(float[n, 4]) w) {
@@ -128,6 +132,74 @@ DECLINED = {
                       else_branch = e () => (float[n, 4] q) { q = Exp(v) }>""",
     ),
 }
+
+
+INVALID = {
+    r"has a body of 4 inputs and 2 results; it needs 3, and 2": "b (int64 i, bool c, float[4] v, float[4] u)"
+    " => (bool d, float[n, 4] w)",
+    r"has a body of 3 inputs and 1 results": "b (int64 i, bool c, float[4] v) => (bool d)",
+    r"a graph returns 'w2', which nothing in it makes": "b (int64 i, bool c, float[4] v)"
+    " => (bool d, float[n, 4] w2)",
+}
+
+
+@pytest.mark.parametrize("message", INVALID)
+def test_bodies_that_fit_no_loop(message: str) -> None:
+    text = f"""(float[n, 4] x) => (float[n, 4] y) <int64 m = {{3}}> {{
+        y = Loop(m, , x) <body = {INVALID[message]} {{ w = Tanh(v) d = Identity(c) }}> }}"""
+    with pytest.raises(ModelError, match=message):
+        ar.from_onnx(onnx.parser.parse_model(HEAD + text))
+
+
+def test_a_loop_needs_a_body() -> None:
+    with pytest.raises(ModelError, match=r"node 0 \(Loop\) lacks its attribute 'body'"):
+        ar.from_onnx(onnx.parser.parse_model(f"{HEAD} (float[4] x) => (float[4] y) {{ y = Loop(x, , x) }}"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scan_input_axes": [2]}, "has the axis 2 of a tensor of rank 2"),
+        ({"scan_input_axes": [0, 1]}, r"has scan_input_axes \[0, 1\] .* of 1 values"),
+        ({"scan_output_axes": [-3]}, "has the axis -3 of a tensor of rank 2"),
+        ({"scan_input_directions": [7]}, r"scan_input_directions \[7\] of 1 values"),
+        ({"num_scan_inputs": 3}, "has 2 inputs, and reads 3 of them in steps"),
+        ({"num_scan_inputs": 0}, "has 2 inputs, and reads 0 of them in steps"),
+        ({"num_scan_inputs": None}, "lacks its attribute 'num_scan_inputs'"),
+        ({"num_scan_inputs": 1.5}, "lacks its attribute 'num_scan_inputs'"),
+    ],
+)
+def test_scans_with_attributes_that_do_not_fit(change: dict[str, object], message: str) -> None:
+    model = scan(False)
+    (node,) = model.graph.node
+    kept = [each for each in node.attribute if each.name not in change]
+    del node.attribute[:]
+    node.attribute.extend(kept)
+    node.attribute.extend(
+        helper.make_attribute(name, value) for name, value in change.items() if value is not None
+    )
+    with pytest.raises(ModelError, match=rf"\(Scan\) .*{message}"):
+        ar.from_onnx(model)
+
+
+def test_a_scan_of_operator_set_8_is_declined() -> None:
+    """Its first input is the lengths of the sequences of a batch."""
+    model = scan(False)
+    model.opset_import[0].version = 8
+    with pytest.raises(ModelError, match="a Scan of operator set 8"):
+        ar.from_onnx(model)
+
+
+def test_nodes_of_branches_in_steps_are_counted() -> None:
+    """A file of a few kilobytes, which would be millions of nodes."""
+    chain = " ".join(f"a{place + 1} = Tanh(a{place})" for place in range(100)).replace("(a0)", "(v)")
+    body = f"""w = If(c) <then_branch = t () => (float[n, 4] a100) {{ {chain} }},
+        else_branch = e () => (float[n, 4] q) {{ q = Exp(v) }}> d = Identity(c)"""
+    text = LOOP.format(
+        inputs="float[n, 4] x", constants="int64 m = {8000}", count="m", condition="", body=body
+    )
+    with pytest.raises(ModelError, match="makes more than 8192 nodes"):
+        ar.from_onnx(onnx.parser.parse_model(HEAD + text))
 
 
 @pytest.mark.parametrize("message", DECLINED)

@@ -109,13 +109,20 @@ DECLINED = {
     "'frame_length', which is not": ("float[n, l] x, int64 s", "y = STFT(x, s, , s)"),
     "neither a window nor": ("float[n, l] x", "y = STFT(x, four)"),
     "a complex signal": ("float[n, l, 2] x", "y = STFT(x, four, , four)"),
-    "not constant, or a matrix of more": ("int64 x", "y = MelWeightMatrix(four, x, four, low, low)"),
+    "the attribute 'axis' of 3": ("float[n, 8, 1] x", "y = DFT<axis = 3>(x)"),
+    "onesided transform of complex": ("float[n, 8, 2] x", "y = DFT<axis = 1, onesided = 1>(x)"),
+    "a signal of 3 elements for frames of 4": ("float[n, 3] x", "y = STFT(x, four, , four)"),
+    "'frame_step' of 4294967296": ("float[n, 8] x", "y = STFT(x, far, , four)"),
+    "no matrix, or": ("float[n] x", "y = MelWeightMatrix(four, four, four, below, low)"),
+    "not constant or give no matrix": ("int64 x", "y = MelWeightMatrix(four, x, four, low, low)"),
 }
 
 
 @pytest.mark.parametrize("message", DECLINED)
 def test_transforms_that_are_declined(message: str) -> None:
     given, nodes = DECLINED[message]
-    text = f"({given}) => (float[a, b] y) <int64 four = {{4}}, float low = {{0.0}}> {{ {nodes} }}"
+    text = f"""({given}) => (float[a, b] y)
+        <int64 four = {{4}}, int64 far = {{4294967296}}, float low = {{0.0}}, float below = {{-1.0}}>
+        {{ {nodes} }}"""
     with pytest.raises(ModelError, match=message):
         ar.from_onnx(onnx.parser.parse_model(HEAD + text))

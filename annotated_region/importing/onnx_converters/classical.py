@@ -1,7 +1,8 @@
 """Operators of the domain ``ai.onnx.ml`` that prepare features, and linear models of them.
 
 Converters of scikit-learn write them. Their float attributes are float32, and so are their results; other
-numbers are converted first, as ONNX Runtime does. Strings and maps are no tensors and are declined.
+numbers are converted first, but for those of float64 where ONNX Runtime computes with them (`Scaler`,
+comparisons of trees). Strings and maps are no tensors and are declined.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tvm import relax
 from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
 
-__all__ = ["CLASSICAL", "TRANSFORMS", "features", "labelled", "single", "transformed"]
+__all__ = ["CLASSICAL", "TRANSFORMS", "compared_features", "features", "labelled", "single", "transformed"]
 
 CLASSICAL = "ai.onnx.ml"
 """The domain of ONNX's operators for classical models."""
@@ -28,16 +29,18 @@ _LINEAR = "coefficients intercepts post_transform"
 
 @converts(CLASSICAL, "Scaler", (1, 1), "offset scale")
 def _scaled(node: OnnxNode) -> relax.Expr:
-    """The difference from the offset, times the scale."""
-    data = features(node)
+    """The difference from the offset, times the scale; numbers of float64 are rounded once, behind both."""
+    given = node.tensor(0, _NUMBERS, (1, 2))
+    data = given if dtype_of(given) == "float64" else _in_single_precision(node, given)
     offset, scale = (_row(node, name, data) for name in ("offset", "scale"))
-    return relax.op.multiply(node.emit(relax.op.subtract(data, offset)), scale)
+    scaled = node.emit(relax.op.multiply(node.emit(relax.op.subtract(data, offset)), scale))
+    return _in_single_precision(node, scaled)
 
 
 @converts(CLASSICAL, "Normalizer", (1, 1), "norm")
 def _normalized(node: OnnxNode) -> relax.Expr:
     """Each row divided by a norm; rows of the norm 0 stay as they are."""
-    data = features(node)
+    data = _in_single_precision(node, node.tensor(0, _NUMBERS, (1, 2)))
     norm = node.text("norm", "MAX")
     match norm:
         case "MAX":
@@ -68,15 +71,14 @@ def _binarized(node: OnnxNode) -> relax.Expr:
     "imputed_value_floats imputed_value_int64s replaced_value_float replaced_value_int64",
 )
 def _imputed(node: OnnxNode) -> relax.Expr:
-    """The given value, by default NaN, is replaced."""
-    data = node.tensor(0, ("float32", "int64"))
+    """The given value, by default 0, is replaced."""
+    data = node.tensor(0, ("float32", "int64"), (1, 2))
     if dtype_of(data) == "int64":
         values = np.asarray(node.integers("imputed_value_int64s"), "int64")
         is_missing = relax.op.equal(data, relax.const(node.integer("replaced_value_int64", 0), "int64"))
     else:
         values = np.asarray(node.numbers("imputed_value_floats"), "float32")
-        attribute = node.attributes.get("replaced_value_float")
-        replaced = 0.0 if attribute is None else float(attribute.f)
+        replaced = node.number("replaced_value_float", 0.0, is_finite=False)
         is_missing = relax.op.isnan(data) if np.isnan(replaced) else relax.op.equal(data, single(replaced))
     _require_width(node, len(values), data, "replacements")
     return relax.op.where(node.emit(is_missing), relax.const(values, str(values.dtype)), data)
@@ -170,9 +172,22 @@ def _zipped(node: OnnxNode) -> relax.Expr:
 
 def features(node: OnnxNode, position: int = 0) -> relax.Expr:
     """An input of features in float32; a vector of them is one row."""
-    data = node.tensor(position, _NUMBERS, (1, 2))
-    single_precision = data if dtype_of(data) == "float32" else node.emit(relax.op.astype(data, "float32"))
-    return single_precision if rank_of(data) == 2 else node.emit(relax.op.expand_dims(single_precision, [0]))
+    return _rows(node, _in_single_precision(node, node.tensor(position, _NUMBERS, (1, 2))))
+
+
+def compared_features(node: OnnxNode) -> relax.Expr:
+    """The same, but those in float64 stay so: a comparison in float32 would take near numbers for equal."""
+    if dtype_of(node.tensor(0, _NUMBERS, (1, 2))) == "float64":
+        return _rows(node, node.tensor(0))
+    return features(node)
+
+
+def _rows(node: OnnxNode, data: relax.Expr) -> relax.Expr:
+    return data if rank_of(data) == 2 else node.emit(relax.op.expand_dims(data, [0]))
+
+
+def _in_single_precision(node: OnnxNode, data: relax.Expr) -> relax.Expr:
+    return data if dtype_of(data) == "float32" else node.emit(relax.op.astype(data, "float32"))
 
 
 def single(number: float) -> relax.Expr:
@@ -231,7 +246,7 @@ def _row(node: OnnxNode, name: str, data: relax.Expr) -> relax.Expr:
     """An attribute that is one number, or one for each feature."""
     values = np.asarray(node.numbers(name), "float32")
     _require_width(node, len(values), data, f"numbers in {name!r}")
-    return relax.const(values)
+    return relax.const(values, dtype_of(data))
 
 
 def _require_width(node: OnnxNode, count: int, data: relax.Expr, what: str) -> None:

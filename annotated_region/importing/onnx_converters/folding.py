@@ -116,8 +116,9 @@ def _is_small(node: onnx.NodeProto, given: Sequence[np.ndarray]) -> bool:
             count = math.prod(extents)
         case (("Expand" | "Tile"), [_, factors]):
             count = given[0].size * math.prod(factors)
-        case "MelWeightMatrix", [[bands], [length], *_]:
-            count = bands * (length // 2 + 1)
+        case "MelWeightMatrix", [[bands], [length], [_], [low], [high]]:
+            # The reference would take a negative frequency for one from the end.
+            count = bands * (length // 2 + 1) if min(low, high) >= 0 else math.inf
         case "Range", [[start], [limit], [delta]]:
             count = (limit - start) / delta if delta else math.inf
         case name, _:

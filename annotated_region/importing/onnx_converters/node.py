@@ -195,14 +195,14 @@ class OnnxNode:
         )
         return int(attribute.i)
 
-    def number(self, name: str, default: float) -> float:
-        """A finite float attribute."""
+    def number(self, name: str, default: float, *, is_finite: bool = True) -> float:
+        """A float attribute; declined if it must be finite and is not."""
         attribute = self.attributes.get(name)
         if attribute is None:
             return default
         self.require(attribute.type == attribute.FLOAT, f"has an attribute {name!r} that is not a number")
         self.require(
-            bool(np.isfinite(attribute.f)),
+            not is_finite or bool(np.isfinite(attribute.f)),
             f"has the attribute {name!r} of {attribute.f}, which is not supported",
         )
         return float(attribute.f)

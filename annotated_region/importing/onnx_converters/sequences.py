@@ -6,6 +6,8 @@ between, because the result of a split is one call to it.
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import numpy as np
 from tvm import relax
 
@@ -14,6 +16,9 @@ from annotated_region.importing.onnx_converters.node import OnnxNode, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
 
 __all__: list[str] = []
+
+_MOST = 2**12
+"""The maximum number of parts of a tensor."""
 
 
 @converts("", "SequenceConstruct", (1, 2**16))
@@ -37,12 +42,17 @@ def _split(node: OnnxNode) -> relax.Expr:
     if lengths is None or not isinstance(extent, int):
         raise node.declined("splits an axis of unknown extent, or into parts of unknown lengths")
     if lengths.ndim == 0:
-        node.require(int(lengths) > 0, f"splits into parts of {int(lengths)} elements")
-        ends = list(range(int(lengths), extent, int(lengths)))
+        size = int(lengths)
+        node.require(size > 0 and extent > 0, f"splits {extent} elements into parts of {size}")
+        count = -(-extent // size)
+        node.require(count <= _MOST, f"splits into {count} parts; at most {_MOST} are supported")
+        ends = list(range(size, extent, size))
     else:
-        is_whole = bool((lengths >= 0).all()) and int(lengths.sum()) == extent
-        node.require(is_whole, f"splits {extent} elements into parts of {lengths.tolist()}")
-        ends = np.cumsum(lengths)[:-1].tolist()
+        # As Python's numbers, whose sums do not overflow. TVM has no empty parts.
+        sizes = lengths.tolist()
+        is_whole = all(size > 0 for size in sizes) and sum(sizes) == extent
+        node.require(is_whole, f"splits {extent} elements into parts of {sizes}; each needs one at least")
+        ends = list(accumulate(sizes))[:-1]
     fields = _fields(node, relax.op.split(data, ends, axis)) if ends else [data]
     if not node.has(1) and not node.integer("keepdims", 1, 0, 1):
         fields = [node.emit(relax.op.squeeze(field, [axis])) for field in fields]
@@ -53,7 +63,7 @@ def _split(node: OnnxNode) -> relax.Expr:
 def _inserted(node: OnnxNode) -> relax.Expr:
     """At a place, by default the end."""
     fields = _fields(node, node.inputs[0])
-    place = _place(node, 2, len(fields) + 1, len(fields))
+    place = _place(node, 2, len(fields), len(fields), is_new=True)
     return relax.Tuple([*fields[:place], node.tensor(1), *fields[place:]])
 
 
@@ -101,15 +111,16 @@ def _fields(node: OnnxNode, sequence: relax.Expr | None) -> list[relax.Expr]:
     return [node.emit(relax.TupleGetItem(bound, place)) for place in range(len(bound.ty.fields))]
 
 
-def _place(node: OnnxNode, position: int, count: int, default: int) -> int:
-    """A place of `count` ones; negative ones count from the end."""
+def _place(node: OnnxNode, position: int, count: int, default: int, *, is_new: bool = False) -> int:
+    """A place of `count` ones, or behind them for a new one; negative ones count from the end."""
+    end = count + is_new
     if not node.has(position):
-        node.require(0 <= default < count, "reads a sequence without tensors")
+        node.require(0 <= default < end, "reads a sequence without tensors")
         return default
     given = node.inputs[position]
     numbers = None if given is None else known_numbers(given)
     if numbers is None or numbers.size != 1:
         raise node.declined("has a place in a sequence that is not constant")
     place = int(numbers.item())
-    node.require(-count <= place < count, f"has the place {place} in a sequence of {count}")
-    return place % count
+    node.require(-count <= place < end, f"has the place {place} in a sequence of {count}")
+    return place + count if place < 0 else place

@@ -35,6 +35,7 @@ def _transformed(node: OnnxNode) -> relax.Expr:
     node.require(not (inverse and onesided), "inverts a onesided transform, which is not supported")
     parts = shape[-1]
     assert isinstance(parts, int)
+    node.require(not onesided or parts == 1, "makes a onesided transform of complex numbers")
     made = length // 2 + 1 if onesided else length
     node.require(0 < 2 * parts * given * made <= _LARGEST, f"transforms {given} elements to {made}")
     matrix = _matrix(min(given, length), parts, length, made)
@@ -58,9 +59,9 @@ def _axis(node: OnnxNode, rank: int) -> int:
     """The attribute before operator set 20, and then the third input; in tensors of rank 3, 1 by default."""
     axis = rank - 2
     if node.has(2):
-        axis = _number(node, 2, "axis", axis, -rank)
+        axis = _number(node, 2, "axis", axis, -rank, rank - 1)
     elif "axis" in node.attributes:
-        axis = node.integer("axis")
+        axis = node.integer("axis", None, -rank, rank - 1)
     else:
         node.require(rank <= 3, f"names no axis of {rank}, and operator sets differ in the default")
     axis %= rank
@@ -94,7 +95,7 @@ def _framed(node: OnnxNode) -> relax.Expr:
     node.require(width is not None or node.has(3), "has neither a window nor a length of frames")
     length = _number(node, 3, "frame_length", width)
     node.require(width in (None, length), f"has a window of {width} elements for frames of {length}")
-    step = _number(node, 1, "frame_step", None)
+    step = _number(node, 1, "frame_step", None, most=2**31 - 1)
     onesided = bool(node.integer("onesided", 1, 0, 1))
     node.require(not onesided or parts == 1, "makes a onesided transform of a complex signal")
     made = length // 2 + 1 if onesided else length
@@ -104,6 +105,8 @@ def _framed(node: OnnxNode) -> relax.Expr:
     if window is not None:
         weights = node.emit(relax.op.multiply(weights, node.emit(relax.op.reshape(window, [1, 1, length]))))
     batch, samples = shape[0], shape[1]
+    is_long = not isinstance(samples, int) or samples >= length
+    node.require(is_long, f"has a signal of {samples} elements for frames of {length}")
     if parts == 1:
         channels = relax.op.reshape(signal, _shape([batch, 1, samples]))
     else:
@@ -117,10 +120,14 @@ def _framed(node: OnnxNode) -> relax.Expr:
 @converts("", "MelWeightMatrix", (5, 5), "output_datatype")
 def _mel_weights(node: OnnxNode) -> relax.Expr:
     """Constant parameters give a constant, which is computed before (`folding`)."""
-    raise node.declined("has parameters that are not constant, or a matrix of more than 65 536 weights")
+    raise node.declined(
+        "has parameters that are not constant or give no matrix, or a matrix of more than 65 536 weights"
+    )
 
 
-def _number(node: OnnxNode, position: int, name: str, default: int | None, least: int = 1) -> int:
+def _number(
+    node: OnnxNode, position: int, name: str, default: int | None, least: int = 1, most: int = 2**63
+) -> int:
     """An input that is one constant number."""
     if not node.has(position):
         if default is None:
@@ -130,7 +137,7 @@ def _number(node: OnnxNode, position: int, name: str, default: int | None, least
     if numbers is None or numbers.size != 1:
         raise node.declined(f"has the input {name!r}, which is not one constant number")
     number = int(numbers.item())
-    node.require(number >= least, f"has the input {name!r} of {number}")
+    node.require(least <= number <= most, f"has the input {name!r} of {number}")
     return number
 
 

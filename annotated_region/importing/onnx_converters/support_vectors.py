@@ -17,6 +17,9 @@ from annotated_region.importing.onnx_converters.registry import converts
 
 __all__: list[str] = []
 
+_LARGEST = 2**26
+"""The maximum number of weights, or of votes."""
+
 _COMMON = "coefficients kernel_params kernel_type post_transform rho support_vectors"
 
 
@@ -61,13 +64,15 @@ def _classification(node: OnnxNode) -> relax.Expr:
         f"has {len(labels)} classes, and support vectors for {len(counts)}",
     )
     vectors = _vectors(node, sum(counts))
+    rho = relax.const(np.asarray(_rho(node, len(labels) * (len(labels) - 1) // 2), "float32"))
     pairs = list(combinations(range(len(labels)), 2))
+    size = len(pairs) * max(len(labels), len(vectors))
+    node.require(size <= _LARGEST, "has too many pairs of classes")
     weights = np.asarray(node.numbers("coefficients"), "float32")
     node.require(
         weights.size == (len(labels) - 1) * len(vectors), f"has {weights.size} coefficients of its vectors"
     )
     sums = relax.op.matmul(node.emit(_kernel(node, vectors)), relax.const(_of_pairs(weights, counts, pairs)))
-    rho = relax.const(np.asarray(_rho(node, len(pairs)), "float32"))
     scores = node.emit(relax.op.add(node.emit(sums), rho))
     is_first = node.emit(relax.op.greater(scores, single(0.0)))
     votes = [np.eye(len(labels), dtype="float32")[list(side)] for side in zip(*pairs, strict=True)]

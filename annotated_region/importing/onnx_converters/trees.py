@@ -7,8 +7,10 @@ the roots, and each step goes on to one of two successors; leaves are their own:
     place = where(features[feature[place]] <= value[place], left[place], right[place])     depth times
     sum of weights[place] over the trees            (rows, targets)
 
-A step is a few gathers and comparisons, which targets claim, and comparisons are exact, so the leaves are
-those of ONNX Runtime; sums may round otherwise.
+A step is a few gathers and comparisons, which targets claim, and comparisons are exact, in the type of the
+features, so the leaves are those of ONNX Runtime; sums may round otherwise. Where both of two classes have
+weights, its label is the second one if that has a score above 0; here it is that of the highest score, as in
+ONNX's definition.
 """
 
 from __future__ import annotations
@@ -21,12 +23,12 @@ from tvm import relax
 
 from annotated_region.importing.onnx_converters.classical import (
     CLASSICAL,
-    features,
+    compared_features,
     labelled,
     single,
     transformed,
 )
-from annotated_region.importing.onnx_converters.node import OnnxNode
+from annotated_region.importing.onnx_converters.node import OnnxNode, dtype_of
 from annotated_region.importing.onnx_converters.registry import converts
 
 __all__: list[str] = []
@@ -127,16 +129,19 @@ def _require_scores(node: OnnxNode, forest: _Forest, counts: np.ndarray) -> None
 
     That makes no difference for sums without a base value that are at least 0, as those of forests.
     """
-    lacks = (counts == 0) & _leaves(forest)[:, None]
-    trees = np.array([tree for tree, _ in forest.places])
-    scored = [
-        any(not lacks[trees == tree, target].any() for tree in np.unique(trees))
-        for target in range(counts.shape[1])
-    ]
     is_plain = not any(node.numbers("base_values")) and all(
         weight >= 0 for name in ("class", "target") for weight in node.numbers(f"{name}_weights")
     )
-    node.require(is_plain or all(scored), "has rows without a weight for each target or class")
+    node.require(is_plain or _is_scored(forest, counts), "has rows without a weight for each target or class")
+
+
+def _is_scored(forest: _Forest, counts: np.ndarray) -> bool:
+    """Whether each target has a tree whose leaves all have a weight for it."""
+    _, trees = np.unique([tree for tree, _ in forest.places], return_inverse=True)
+    leaves = np.flatnonzero(_leaves(forest))
+    lacks = np.zeros((int(trees.max()) + 1, counts.shape[1]), bool)
+    np.logical_or.at(lacks, trees[leaves], counts[leaves] == 0)
+    return not bool(lacks.all(axis=0).any())
 
 
 def _of_two(node: OnnxNode, sums: relax.Expr, labels: tuple[int, ...]) -> relax.Expr:
@@ -256,12 +261,15 @@ def _weights(node: OnnxNode, forest: _Forest, what: str, targets: int) -> tuple[
 
 def _chosen(node: OnnxNode, forest: _Forest, weights: np.ndarray) -> relax.Expr:
     """The weights of the leaf of each tree: (rows, trees, targets)."""
-    data = features(node)
+    data = compared_features(node)
     rows, width = node.shape(data)
+    # Nothing checks places while they are read, so each feature must exist in each call.
     node.require(
-        not isinstance(width, int) or int(forest.feature.max()) < width,
-        f"reads feature {int(forest.feature.max())} of {width}",
+        isinstance(width, int) or not forest.depth, f"has {width} features; give it a number (shape_dict)"
     )
+    least, most = int(forest.feature.min()), int(forest.feature.max())
+    is_inside = not forest.depth or (least >= 0 and isinstance(width, int) and most < width)
+    node.require(is_inside, f"reads feature {min(least, 0) or most} of {width}")
     trees = len(forest.roots)
     place: relax.Expr = node.emit(
         relax.op.broadcast_to(relax.const(forest.roots[None], "int64"), relax.ShapeExpr([rows, trees]))
@@ -276,7 +284,7 @@ def _next(node: OnnxNode, forest: _Forest, data: relax.Expr, place: relax.Expr) 
         return node.emit(relax.op.take(relax.const(table, str(table.dtype)), place, 0))
 
     found = node.emit(relax.op.gather_elements(data, of_node(forest.feature), 1))
-    value = of_node(forest.value)
+    value = of_node(forest.value.astype(dtype_of(data)))
     modes = sorted(set(forest.mode) - {"LEAF"})
     holds = node.emit(_COMPARISONS[modes[0]](found, value))
     for mode in modes[1:]:
