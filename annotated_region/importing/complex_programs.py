@@ -11,17 +11,12 @@ from annotated_region.errors import ModelError
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["has_complex_constants", "require_real_borders", "with_real_constants"]
-
-
-def has_complex_constants(program: torch.export.ExportedProgram) -> bool:
-    """Whether a constant of the program is complex."""
-    return any(map(_is_complex, (*program.state_dict.values(), *program.constants.values())))
+__all__ = ["require_real_borders", "with_real_constants"]
 
 
 def with_real_constants(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram | None:
     """A copy of a decomposed program with real constants; None if it has no complex ones."""
-    if not has_complex_constants(program):
+    if not any(map(_is_complex, (*program.state_dict.values(), *program.constants.values()))):
         return None
     result = copy.copy(program)
     # The constructor would check that the graph and the constants have one type.

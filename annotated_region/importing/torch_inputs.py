@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
+from annotated_region.importing.torch_decompositions import decomposed
+
 if TYPE_CHECKING:
     import torch
     from torch import fx
@@ -22,7 +24,7 @@ def with_fixed_extents(program: torch.export.ExportedProgram) -> torch.export.Ex
     """A decomposed copy of the program with numbers in the types of its inputs; None if none is needed."""
     if not any(True for _ in _fixed_inputs(program)):
         return None
-    copy = program.run_decompositions()
+    copy = decomposed(program)
     for node, shape in _fixed_inputs(copy):
         # TVM's importer reads this before `val`.
         node.meta["tensor_meta"] = SimpleNamespace(shape=shape, dtype=node.meta["val"].dtype)

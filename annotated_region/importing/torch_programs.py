@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,17 +13,14 @@ from tvm import relax
 from annotated_region.arguments import brief_repr
 from annotated_region.checked import checked
 from annotated_region.errors import AnnotatedRegionError, ModelError, UsageError
-from annotated_region.importing.complex_programs import (
-    has_complex_constants,
-    require_real_borders,
-    with_real_constants,
-)
+from annotated_region.importing.complex_programs import require_real_borders, with_real_constants
 from annotated_region.importing.derived_extents import with_derived_extents
 from annotated_region.importing.origins import NodeResults, with_origins
 from annotated_region.importing.torch_converters.agreement import Agreement
 from annotated_region.importing.torch_converters.complex_numbers import COMPLEX, converted, is_complex
 from annotated_region.importing.torch_converters.converting import CONVERTERS
 from annotated_region.importing.torch_converters.torch_node import TorchNode, shape_difference
+from annotated_region.importing.torch_decompositions import decomposed
 from annotated_region.importing.torch_inputs import with_fixed_extents
 from annotated_region.importing.torch_types import keep_operand_types
 from annotated_region.printable import first_line
@@ -95,31 +92,24 @@ def from_exported_program(
     known = (*ExportedProgramImporter().create_convert_map(), *CONVERTERS, *COMPLEX)
     names = dict.fromkeys((*known, *noted.custom))
     require_real_borders(program)
-    try:
-        fixed = _prepared(program) if options.get("run_ep_decomposition", True) else None
-    except RuntimeError as error:
-        raise ModelError(f"PyTorch cannot decompose the program: {first_line(error)}") from error
-    if fixed is not None:
-        program, options = fixed, options | {"run_ep_decomposition": False}
+    if options.get("run_ep_decomposition", True):
+        program, options = _prepared(program), options | {"run_ep_decomposition": False}
+    _require_converters(program, names)
     try:
         mod = imported(program, custom_convert_map=dict.fromkeys(names, noted.convert), **options)
     except AnnotatedRegionError:
         raise
     except (AssertionError, RuntimeError, ValueError) as error:
-        # Before any op is converted, PyTorch decomposes ops, and TVM checks for unknown ones.
         raise ModelError(f"TVM cannot import the program: {first_line(error)}") from error
     mod = noted.agreement.equations.checked_by(with_origins(mod, noted.results))
     mod["main"] = with_derived_extents(mod["main"])
     return mod
 
 
-def _prepared(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram | None:
-    """A decomposed copy of the program that TVM reads; None if it reads the program itself."""
-    fixed = with_fixed_extents(program)
-    if fixed is not None:
-        return with_real_constants(fixed) or fixed
-    has_complex = has_complex_constants(program)
-    return with_real_constants(program.run_decompositions()) if has_complex else None
+def _prepared(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """A decomposed copy of the program, without what TVM's importer cannot read."""
+    prepared = with_fixed_extents(program) or decomposed(program)
+    return with_real_constants(prepared) or prepared
 
 
 def _require_program(condition: bool, program: object) -> None:
@@ -128,6 +118,23 @@ def _require_program(condition: bool, program: object) -> None:
             f"the argument program is {brief_repr(program)}; pass the result of "
             "torch.export.export(model, inputs)"
         )
+
+
+def _require_converters(program: torch.export.ExportedProgram, names: Collection[str]) -> None:
+    """Check that each op has a converter, before any op is converted."""
+    missing: dict[str, str] = {}
+    for node in program.graph.nodes:
+        if node.op == "call_function" and _name_of(node) not in names:
+            missing.setdefault(_name_of(node), _origin_of(node))
+    if missing:
+        ops = ", ".join(f"{name} ({origin})" for name, origin in missing.items())
+        raise ModelError(f"no converter for {ops}; pass one in custom_convert_map, or use other ops")
+
+
+def _name_of(node: fx.Node) -> str:
+    """The op of ATen and its overload, or the name of a function of Python."""
+    name: str = getattr(node.target, "__name__")  # noqa: B009 - torch declares that it may be a text
+    return name
 
 
 def _constants_of(program: torch.export.ExportedProgram) -> dict[str, torch.Tensor]:
@@ -163,7 +170,7 @@ class _NotedConversions:
         if self._builder is not importer.block_builder:
             self._builder = importer.block_builder
             keep_operand_types(self._builder)
-        name: str = getattr(node.target, "__name__")  # noqa: B009 - torch declares that it may be a text
+        name = _name_of(node)
         if name in self.custom:
             result = self.custom[name](node, importer)
         else:

@@ -27,6 +27,7 @@ from annotated_region.importing.torch_converters import (  # noqa: F401 - each r
     poolings,
     products,
     random_ops,
+    ranges,
     reductions,
     scattered_reductions,
     scatters,

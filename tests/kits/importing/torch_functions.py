@@ -287,6 +287,13 @@ def put(x, places, values, accumulate=False):
 
 
 NUMBERS = {
+    "falling ranges": lambda x: (
+        torch.arange(12, -12, -1),
+        torch.arange(12, -11, -2),
+        torch.arange(7, 0, -3, dtype=torch.float32),
+        torch.arange(x.shape[1] - 1, -1, -1),
+        torch.arange(x.shape[1] + 9, -x.shape[0], -4, dtype=torch.int32),
+    ),
     "of whole numbers": lambda x: (
         torch.exp(numbers(x)),
         torch.cos(numbers(x)),
@@ -426,6 +433,7 @@ REFUSED = {
     ),
     "an effect": lambda x: torch.linalg.inv(x[0, :3, :3]),
     "random numbers": lambda x: x + torch.randn_like(x),
+    "random places": lambda x: x[torch.randint(0, 2, (3,))],
     "branches": lambda x: torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (x,)),
 }
 

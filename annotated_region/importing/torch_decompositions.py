@@ -1,0 +1,51 @@
+"""Exported programs taken apart into core ops of ATen, also where a view no longer fits its tensor.
+
+``torch.export`` leaves out a copy of a tensor that is contiguous, and records that a view reads it. The parts
+of `scaled_dot_product_attention` give a result of the same values in another order of memory; with a symbolic
+batch, as that of GPT-2, PyTorch 2.13 and 2.14 then refuse the view: "Cannot view a tensor with ...".
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from annotated_region.errors import ModelError
+from annotated_region.printable import first_line
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["decomposed"]
+
+
+def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """A copy of the program in core ops; views that PyTorch refuses read copies.
+
+    Raises
+    ------
+    ModelError
+        PyTorch cannot decompose the program.
+    """
+    try:
+        return program.run_decompositions()
+    except ValueError:  # a view that does not fit; other causes fail again
+        exporting = importlib.import_module("torch.export")  # installed, since there is a program
+        views = (node.target for node in program.graph.nodes if str(node.target) == "aten.view.default")
+        table = exporting.default_decompositions() | dict.fromkeys(views, _copying_view)
+    except RuntimeError as error:
+        raise _refusal(error) from error
+    try:
+        return program.run_decompositions(table)
+    except (RuntimeError, ValueError) as error:
+        raise _refusal(error) from error
+
+
+def _copying_view(given: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """``view`` of a contiguous tensor as it is, and of a contiguous copy of any other."""
+    return NotImplemented if given.is_contiguous() else given.contiguous().view(shape)
+
+
+def _refusal(error: Exception) -> ModelError:
+    return ModelError(f"PyTorch cannot decompose the program: {first_line(error)}")
