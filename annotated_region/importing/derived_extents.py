@@ -15,8 +15,9 @@ is the check of `annotated_region.functions.extent_checks`: a call that breaks i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 
 import tvm_ffi
 from tvm import relax, tirx
@@ -93,15 +94,19 @@ def _derived_extents(params: Sequence[relax.Var]) -> list[_Derived]:
     """Each extent, once, whose symbol is no extent of a parameter."""
     known = [each for param in params for each in _extents(param) if isinstance(each, tirx.Var)]
     found: list[_Derived] = []
+    names = {each.name for param in params for extent in _extents(param) for each in _symbols(extent)}
     for param in params:
         for extent in _extents(param):
             unknown = [each for each in _symbols(extent) if each not in known]
             if unknown and _found(extent, found) is None:
-                found.append(_derived(param, extent, unknown))
+                found.append(_derived(param, extent, unknown, names))
+                names.add(found[-1].variable.name)
     return found
 
 
-def _derived(param: relax.Var, extent: PrimExpr, unknown: Sequence[tirx.Var]) -> _Derived:
+def _derived(
+    param: relax.Var, extent: PrimExpr, unknown: Sequence[tirx.Var], taken: Collection[str]
+) -> _Derived:
     parts = detect_linear_equation(extent, [unknown[0]])
     numbers = [int(each) for each in parts if isinstance(each, tirx.IntImm)]
     if len(numbers) != 2 or numbers[0] < 1:
@@ -109,7 +114,10 @@ def _derived(param: relax.Var, extent: PrimExpr, unknown: Sequence[tirx.Var]) ->
             f"the extent {extent} of the input {param.name} is no multiple of one symbol plus a number; "
             "export it with other dynamic shapes"
         )
-    variable = tirx.Var(f"{unknown[0].name}_whole", "int64")
+    # TVM finds the bounds of variables by their names, so no two have one.
+    name = f"{unknown[0].name}_whole"
+    free = (each for each in chain([name], (f"{name}_{number}" for number in count(1))) if each not in taken)
+    variable = tirx.Var(next(free), "int64")
     return _Derived(extent, unknown[0], numbers[0], numbers[1], variable)
 
 

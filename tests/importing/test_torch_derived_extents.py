@@ -68,6 +68,18 @@ def test_bounds_of_blocks_are_those_of_the_extents(blocks):
     assert bounds == [5, 41]
 
 
+def test_bounds_of_two_extents_of_one_symbol_are_told_apart():
+    """TVM plans memory for the bounds of a name, which one name for both extents had of the last one."""
+    symbol = tirx.Var("n", "int64")
+    sizes = {"one": 8 * symbol, "other": 2 * symbol + 1, "third": 3 * tirx.Var("n_whole", "int64")}
+    params = [relax.Var(name, relax.TensorType([size], "float32")) for name, size in sizes.items()]
+    function = relax.Function(params, params[0], params[0].ty)
+    bounds = {"n": 10, "n_whole": 5}
+    derived = with_derived_extents(function.with_attr("tir_var_upper_bound", bounds))
+    found = [derived.attrs["tir_var_upper_bound"][param.ty.shape.values[0].name] for param in derived.params]
+    assert [int(each) for each in found] == [80, 21, 15]
+
+
 def test_an_extent_that_is_no_multiple_is_named():
     symbol = tirx.Var("n", "int64")
     param = relax.Var("x", relax.TensorType([symbol * symbol], "float32"))

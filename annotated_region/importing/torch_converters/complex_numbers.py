@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from tvm import relax
 
 from annotated_region.errors import ModelError
-from annotated_region.importing.torch_converters.torch_node import TorchNode
+from annotated_region.importing.torch_converters.assignment import common_shape
+from annotated_region.importing.torch_converters.torch_node import TorchNode, extents_of_tensor
 from annotated_region.tvm_adapter.types import expect
 
 if TYPE_CHECKING:
@@ -118,7 +119,9 @@ def pair_of(node: TorchNode, place: int) -> Pair:
     if hasattr(given, "all_input_nodes"):
         real, imaginary = _pair(node, given)
         return Pair(real, imaginary)
-    number = complex(str(given))
+    if not isinstance(given, int | float | complex):
+        raise ModelError(f"the operand {given} is not supported for complex numbers")
+    number = complex(given)
     return Pair(relax.const(number.real, node.dtype), relax.const(number.imag, node.dtype))
 
 
@@ -168,8 +171,13 @@ def of_another_type(node: TorchNode) -> Pair:
 
 @converts_complex("complex.default")
 def made_of_parts(node: TorchNode) -> Pair:
-    """Two tensors as the parts."""
-    return Pair(node.tensor(0), node.tensor(1))
+    """Two tensors as the parts, repeated to a common shape, because later ops see one part at a time."""
+    parts = [node.tensor(0), node.tensor(1)]
+    shapes = [extents_of_tensor(part) for part in parts]
+    if shapes[0] != shapes[1]:
+        shape = relax.ShapeExpr(common_shape(shapes))
+        parts = [node.emit(relax.op.broadcast_to(part, shape)) for part in parts]
+    return Pair(*parts)
 
 
 @converts_complex("polar.default")
