@@ -60,3 +60,57 @@ def test_norms_without_vectors(affine, dtype, decomposed):
             rtol=tolerance,
             atol=tolerance,
         )
+
+
+def kept(dtype):
+    """Vectors for channels: scale, shift, mean and variance."""
+    ramp = torch.arange(6, dtype=torch.float32)
+    vectors = (1.5 - ramp / 8, ramp / 4 - 0.5, ramp / 10, ramp / 5 + 1)
+    return [each.to(getattr(torch, dtype)) for each in vectors]
+
+
+class AllNorms(torch.nn.Module):
+    """Each norm of PyTorch, whose vectors have a data type."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        for name, vector in zip(("scale", "shift", "mean", "variance"), kept(dtype), strict=True):
+            self.register_buffer(name, vector)
+
+    def forward(self, x):
+        functional, scale, shift = torch.nn.functional, self.scale, self.shift
+        mean, variance = self.mean, self.variance
+        both = scale, shift
+        return (
+            functional.batch_norm(x, mean, variance, *both),
+            functional.batch_norm(x, mean, variance, None, shift),
+            functional.batch_norm(x, mean.clone(), variance.clone(), *both, training=True),
+            functional.instance_norm(x, mean, variance, *both, use_input_stats=False),
+            functional.instance_norm(x, mean.clone(), variance.clone(), *both),
+            functional.instance_norm(x, None, None, *both),
+            functional.group_norm(x, 3, *both),
+            functional.group_norm(x, 3, scale),
+            functional.layer_norm(x, (6,), *both),
+            functional.layer_norm(x, (6,), scale),
+        )
+
+
+@pytest.mark.parametrize("target", ["", pytest.param("dnnl", marks=needs_onednn)])
+@pytest.mark.parametrize("batch", ["known", "symbolic"])
+@pytest.mark.parametrize("vectors", ["float32", "same"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_norms_of_halves_whose_vectors_have_a_type(dtype, vectors, batch, target):
+    """PyTorch computes them in float32 and rounds, whether the vectors are float32 or halves as well."""
+    model = AllNorms("float32" if vectors == "float32" else dtype).eval()
+    torch.manual_seed(1)
+    given = (torch.randn(2, 6, 5, 6) * 2 + 1).to(getattr(torch, dtype))
+    free = {0: torch.export.Dim.DYNAMIC} if batch == "symbolic" else {}
+    program = torch.export.export(model, (given,), dynamic_shapes=(free,), strict=False)
+    partitioned = ar.partition(ar.from_exported_program(program), [target] if target else [])
+    machine = relax.VirtualMachine(ar.build(partitioned).jit(), tvm.cpu())
+    found = machine["main"](tvm.runtime.tensor(array(given)))
+    tolerance = TOLERANCES[dtype]
+    for place, (answer, expected) in enumerate(zip(found, model(given), strict=True)):
+        assert str(answer.dtype) == dtype, place
+        difference = np.abs(answer.numpy().astype("float64") - expected.double().numpy())
+        assert difference.max() <= tolerance * max(1.0, float(expected.abs().max())), place

@@ -2,8 +2,9 @@
 
 *   Without scale or shift: it passes None for the missing vectors, which its group norm rejects. It uses ones
     and zeros for layer norm and instance norm, and so does this converter.
-*   Of bfloat16, which its group norm does not support. The data is cast to float32 before and to bfloat16
-    after it, as the group norm of float16 does internally: sums in float32, one rounding.
+*   Of bfloat16, which its group norm does not support, and with vectors of another type than the data. The
+    data is cast to float32 before and back after it, as the group norm of float16 does internally: sums in
+    float32, one rounding.
 """
 
 from __future__ import annotations
@@ -44,14 +45,16 @@ def group_norm(node: TorchNode) -> relax.Expr | None:
     places = _PLACES[node.name]
     given = [node.argument(place) for place in places.vectors]
     data, dtype = node.tensor(0), dtype_of_tensor(node.tensor(0))
-    if dtype != "bfloat16" and all(each is not None for each in given):
+    is_mixed = any(isinstance(each, relax.Expr) and dtype_of_tensor(each) != dtype for each in given)
+    is_wide = dtype == "bfloat16" or is_mixed
+    if not is_wide and all(each is not None for each in given):
         return None
     vectors = (
         each if isinstance(each, relax.Expr) else _repeated(data, number)
         for each, number in zip(given, (1.0, 0.0), strict=True)
     )
     operands = [data, *vectors]
-    if dtype == "bfloat16":
+    if is_wide:
         operands = [node.cast(each, "float32") for each in operands]
     result = node.emit(
         relax.op.nn.group_norm(
