@@ -33,7 +33,7 @@ class Advice:
         If the seconds were measured, how far their difference may be off, because runs vary; None if they are
         an estimate.
     why_estimated
-        Why the seconds are an estimate; empty if they were measured.
+        Why the seconds are an estimate; None if they were measured.
     """
 
     target: str
@@ -49,7 +49,7 @@ class Advice:
     seconds_before: float
     seconds_after: float
     doubt: float | None
-    why_estimated: str
+    why_estimated: str | None
 
     @property
     def seconds_saved(self) -> float:

@@ -224,12 +224,12 @@ class Trials:
 
 def _seconds(
     trial: Trial, times: Sequence[Pair | AnnotatedRegionError]
-) -> tuple[float, float, float | None, str]:
-    """Seconds before and after, the doubt about their difference, and why they are estimated."""
+) -> tuple[float, float, float | None, str | None]:
+    """Seconds before and after; the doubt about their difference, or why they are estimated."""
     errors = [each for each in times if isinstance(each, AnnotatedRegionError)]
     if errors or not times:
         before, after = (Outcome.total(list(each.values())) for each in (trial.before, trial.after))
         return before.seconds, after.seconds, None, str(errors[0]) if errors else _UNTIMED
     pairs = [each for each in times if isinstance(each, tuple)]
     doubt = sum(time.seconds * time.spread for pair in pairs for time in pair)
-    return sum(was.seconds for was, _ in pairs), sum(now.seconds for _, now in pairs), doubt, ""
+    return sum(was.seconds for was, _ in pairs), sum(now.seconds for _, now in pairs), doubt, None
