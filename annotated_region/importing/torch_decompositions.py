@@ -1,5 +1,8 @@
 """Exported programs taken apart into core ops of ATen, also where a view no longer fits its tensor.
 
+What only assertions read is left out: TVM's importer ignores them, and lacks some ops behind them, as where
+models of texts and images check that there is an image for each place of one.
+
 ``torch.export`` leaves out a copy of a tensor that is contiguous, and records that a view reads it. The parts
 of `scaled_dot_product_attention` give a result of the same values in another order of memory; with a symbolic
 batch, as that of GPT-2, PyTorch 2.13 and 2.14 then refuse the view: "Cannot view a tensor with ...".
@@ -19,21 +22,33 @@ if TYPE_CHECKING:
 
 __all__ = ["decomposed"]
 
+_IGNORED = {"aten._assert_scalar.default", "aten._assert_tensor_metadata.default"}
+
 
 def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """A copy of the program in core ops; views that PyTorch refuses read copies.
+    """A copy of the program in core ops without assertions; views that PyTorch refuses read copies.
 
     Raises
     ------
     ModelError
         PyTorch cannot decompose the program.
     """
+    copy = _decomposed(program)
+    for node in copy.graph.nodes:
+        if str(node.target) in _IGNORED and not node.users:
+            copy.graph.erase_node(node)
+    copy.graph.eliminate_dead_code()
+    return copy
+
+
+def _decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     try:
         return program.run_decompositions()
     except ValueError:  # a view that does not fit; other causes fail again
         exporting = importlib.import_module("torch.export")  # installed, since there is a program
         views = (node.target for node in program.graph.nodes if str(node.target) == "aten.view.default")
-        table = exporting.default_decompositions() | dict.fromkeys(views, _copying_view)
+        table = exporting.default_decompositions()
+        table.update(dict.fromkeys(views, _copying_view))  # the operator | would drop half of the table
     except RuntimeError as error:
         raise _refusal(error) from error
     try:

@@ -14,14 +14,16 @@ import annotated_region as ar
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
 
+@pytest.mark.parametrize("is_masked", [False, True])
 @pytest.mark.parametrize("target", ["", pytest.param("dnnl", marks=needs_onednn)])
-def test_a_view_of_attention_may_copy(torch_functions, target):
+def test_a_view_of_attention_may_copy(torch_functions, target, is_masked):
     """GPT-2's: with a symbolic batch, the result of attention in its parts has another order of memory."""
     torch = torch_functions.torch
+    mask = torch.ones(5, 5).tril().bool() if is_masked else None
 
     def forward(x, weights):
         heads = x.view(x.shape[0], x.shape[1], 2, 4).transpose(1, 2)
-        y = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads)
+        y = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, mask)
         y = y.transpose(1, 2).reshape(x.shape[0], x.shape[1], -1).contiguous()
         return y.view(-1, y.shape[-1]) @ weights
 

@@ -81,7 +81,10 @@ def _permuted(node: TorchNode, value: relax.Expr, axes: Sequence[int]) -> relax.
 
 
 def _put_where_true(node: TorchNode, data: relax.Expr, values: relax.Expr) -> relax.Expr | None:
-    """The values where a mask of some axes is true, if they do not depend on how many places that are."""
+    """The values where a mask of some axes is true: the same in each place, or one row after another.
+
+    Where there are more such places than rows, which PyTorch refuses, the last row is repeated.
+    """
     given = node.argument(1, "indices")
     assert isinstance(given, list)
     masks = [(axis, each) for axis, each in enumerate(given) if each is not None]
@@ -90,9 +93,19 @@ def _put_where_true(node: TorchNode, data: relax.Expr, values: relax.Expr) -> re
         return None
     extents, known = extents_of_tensor(mask), extents_of_tensor(values)
     behind = len(extents_of_tensor(data)) - axis - len(extents)
-    if len(known) > behind + 1 or (len(known) == behind + 1 and not _is_one(known[0])):
+    if len(known) > behind + 1 or (axis and len(known) == behind + 1 and not _is_one(known[0])):
         return None
-    if len(known) > behind:
+    if len(known) == behind + 1 and not _is_one(known[0]):
+        rows = node.emit(relax.op.take(values, counted_trues(node, mask), 0, mode="clip"))
+        values = node.emit(relax.op.reshape(rows, [*extents, *known[1:]]))
+    elif len(known) > behind:
         values = node.emit(relax.op.squeeze(values, [0]))
     wide = node.emit(relax.op.reshape(mask, [*extents, *[1] * behind])) if behind else mask
     return node.emit(relax.op.where(wide, values, data))
+
+
+def counted_trues(node: TorchNode, mask: relax.Expr) -> relax.Expr:
+    """For each element of a mask, which of the true ones in the order of rows it is, or follows."""
+    trues = node.cast(node.emit(relax.op.flatten(mask)), "int64")
+    before = node.emit(relax.op.subtract(node.emit(relax.op.cumsum(trues, 0)), relax.const(1, "int64")))
+    return node.emit(relax.op.maximum(before, relax.const(0, "int64")))

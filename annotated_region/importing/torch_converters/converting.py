@@ -29,6 +29,7 @@ from annotated_region.importing.torch_converters import (  # noqa: F401 - each r
     random_ops,
     ranges,
     reductions,
+    running_extremes,
     scattered_reductions,
     scatters,
     slices,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tvm import relax
 
-from annotated_region.importing.torch_converters.assignment import common_shape
+from annotated_region.importing.torch_converters.assignment import common_shape, counted_trues
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import (
     TorchNode,
@@ -25,9 +25,7 @@ def put_in_order(node: TorchNode) -> relax.Expr:
     data, mask, source = (node.tensor(place) for place in range(3))
     shape = relax.ShapeExpr(common_shape([extents_of_tensor(data), extents_of_tensor(mask)]))
     data, mask = (node.emit(relax.op.broadcast_to(each, shape)) for each in (data, mask))
-    trues = node.cast(node.emit(relax.op.flatten(mask)), "int64")
-    before = node.emit(relax.op.subtract(node.emit(relax.op.cumsum(trues, 0)), relax.const(1, "int64")))
-    places = node.emit(relax.op.maximum(before, relax.const(0, "int64")))
+    places = counted_trues(node, mask)
     elements = node.cast(node.emit(relax.op.flatten(source)), dtype_of_tensor(data))
     found = node.emit(relax.op.take(elements, places, 0, mode="clip"))
     return node.emit(relax.op.where(mask, node.emit(relax.op.reshape(found, shape)), data))

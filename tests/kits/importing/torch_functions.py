@@ -126,6 +126,8 @@ INDEXING = {
     "columns for all": lambda x: put(x, [None, None, torch.tensor([0, 3])], torch.tensor([1.0, 2.0])),
     "apart, put": lambda x: put(x, [torch.tensor([[0], [0]]), None, torch.tensor([1, -1, 4])], x[0, :, 0]),
     "a row added three times": lambda x: put(x, [None, torch.tensor([0, 3, 0, 0])], torch.arange(8.0), True),
+    "rows put where true": lambda x: put(x, [counted(x)], torch.arange(32.0).reshape(4, WIDTH)),
+    "after an assertion": lambda x: (torch._check_tensor_all(x < 100), x * 2)[1],
     "put where true": lambda x: put(put(x, [x > 0], torch.tensor(1.0)), [None, x[0, :, 0] > 0], x[:1, 0]),
     "added along an axis": lambda x: torch.zeros(x.shape[0], WIDTH).index_add(
         0, torch.arange(x.shape[0]).flip(0), x[:, 0]
@@ -282,11 +284,22 @@ def assigned_in_the_middle(y):
     return y
 
 
+def counted(x):
+    """True for four rows of x, from the second on."""
+    places = torch.arange(x.shape[0] * x.shape[1]).reshape(x.shape[:2])
+    return (places > 0) & (places < 5)
+
+
 def put(x, places, values, accumulate=False):
     return torch.ops.aten.index_put(x * 1, places, values, accumulate)
 
 
 NUMBERS = {
+    "extremes so far": lambda x: (
+        torch.cummax(numbers(x), 1)[0],
+        torch.cummin(numbers(x).int(), -1)[0],
+        torch.cummax(numbers(x)[:, 0, 0], 0).values,
+    ),
     "falling ranges": lambda x: (
         torch.arange(12, -12, -1),
         torch.arange(12, -11, -2),
@@ -431,6 +444,7 @@ REFUSED = {
     "smoothed bytes": lambda x: functional.interpolate(
         numbers(x)[None].to(torch.uint8), (3, 3), mode="bilinear", antialias=True
     ),
+    "extremes so far of floats": lambda x: torch.cummax(x, 1)[0],
     "an effect": lambda x: torch.linalg.inv(x[0, :3, :3]),
     "random numbers": lambda x: x + torch.randn_like(x),
     "random places": lambda x: x[torch.randint(0, 2, (3,))],
