@@ -31,6 +31,7 @@ from annotated_region.importing.onnx_converters.conversion import (
 from annotated_region.importing.onnx_extents import with_named_extents
 from annotated_region.importing.onnx_functions import OnnxGraph, expanded, nodes_of
 from annotated_region.importing.onnx_order import in_order
+from annotated_region.importing.onnx_small_integers import with_bytes
 from annotated_region.importing.onnx_sparse import with_dense_constants
 from annotated_region.importing.onnx_versions import modern_model
 from annotated_region.importing.origins import OnnxOrigins, with_origins
@@ -132,6 +133,7 @@ def _imported(
     _require_tensors(model.graph, name, _names(given.get("shape_dict")))
     graph = with_named_extents(expanded(model, opset, is_covered))
     graph = with_dense_constants(replace(graph, node=in_order(graph.node)), name)
+    graph = with_bytes(graph, name)
     _require_sound(graph, name, opset, is_known)
     with warnings.catch_warnings():
         # The importer's warnings about names and shapes.

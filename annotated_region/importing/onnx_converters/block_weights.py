@@ -32,7 +32,7 @@ from tvm import relax
 from annotated_region.importing.onnx_converters.node import OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_converters.registry import CONTRIBUTED, converts
 
-__all__: list[str] = []
+__all__ = ["unpacked"]
 
 _BITS = (2, 4, 8)
 _HALVES = ("float32", "float16")
@@ -68,7 +68,7 @@ def _weight(node: OnnxNode, bits: int, rows: int, columns: int, size: int, dtype
     """The floats [columns, rows], as ops on the packed constants."""
     blocks = -(-rows // size)
     packed = _shaped(node, 1, ("uint8",), (columns * blocks, size * bits // 8))
-    words = _unpacked(node, packed, bits)
+    words = unpacked(node, packed, bits)
     floats = _dequantized(node, words, bits, (columns, blocks), dtype)
     whole = relax.op.reshape(floats, [columns, blocks * size])
     return whole if rows == blocks * size else relax.op.strided_slice(whole, [1], [0], [rows])
@@ -96,7 +96,7 @@ def _zeros(node: OnnxNode, bits: int, columns: int, blocks: int) -> relax.Expr:
         parts = [numbers >> shift & 2**bits - 1 for shift in range(0, 8, bits)]
         apart = np.stack(parts, -1).reshape(columns, -1)[:, :blocks]
         return relax.const(np.ascontiguousarray(apart).reshape(-1))
-    found = _unpacked(node, packed, bits)
+    found = unpacked(node, packed, bits)
     if node.shape(node.typed(found))[1] != blocks:
         found = relax.op.strided_slice(found, [1], [0], [blocks])
     return relax.op.reshape(found, [columns * blocks])
@@ -112,7 +112,7 @@ def _shaped(node: OnnxNode, position: int, dtypes: tuple[str, ...], shape: tuple
     return node.typed(relax.op.reshape(expr, shape))
 
 
-def _unpacked(node: OnnxNode, packed: relax.Expr, bits: int) -> relax.Expr:
+def unpacked(node: OnnxNode, packed: relax.Expr, bits: int) -> relax.Expr:
     """The numbers packed in the bytes of each row."""
     if bits == 8:
         return packed
