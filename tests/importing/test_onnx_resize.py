@@ -172,3 +172,18 @@ def test_cubic_weights_outside_of_the_image_are_left_out(target):
     text = """(float[2, 2, 5, 4] x) => (float[2, 2, 9, 7] y) <int64[4] s = {2, 2, 9, 7}>
         { y = Resize<mode = "cubic", cubic_coeff_a = -0.5, exclude_outside = 1>(x, , , s) }"""
     run(text, [target], (np.random.default_rng(0).standard_normal((2, 2, 5, 4), "float32"),))
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_images_of_float64(mode: str) -> None:
+    """ONNX Runtime has none, so its images of float32 are compared."""
+    model = by_scales(SCALES["both"], mode=mode)
+    data = np.random.default_rng(2).standard_normal(SHAPE).astype("float32")
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, {"image": data})
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = TensorProto.DOUBLE
+    machine = relax.VirtualMachine(ar.build(ar.from_onnx(model)), tvm.cpu())
+    found = machine["main"](tvm.runtime.tensor(data.astype("float64"))).numpy()
+    assert found.dtype == "float64"
+    np.testing.assert_allclose(found, expected, 1e-5, 1e-5)

@@ -53,6 +53,23 @@ def assert_spectrum(found: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_allclose(found, parts, rtol=0, atol=5e-7 * np.abs(parts).max())
 
 
+def test_spectra_of_float64_are_of_that_type() -> None:
+    data = np.random.default_rng(3).standard_normal((2, 16, 1))
+    head, given = '<ir_version: 8, opset_import: ["" : 17]> g (double[2, 16, 1] x)', runtime.tensor(data)
+    whole = machine_of(onnx.parser.parse_model(f"{head} => (double[2, 16, 2] y) {{ y = DFT(x) }}"))
+    frames = machine_of(
+        onnx.parser.parse_model(
+            f"{head} => (double[2, f, 3, 2] y) <int64 four = {{4}}> {{ y = STFT(x, four, , four) }}"
+        )
+    )
+    for machine, expected in (
+        (whole, np.fft.fft(data[..., 0])),
+        (frames, np.fft.rfft(data[..., 0].reshape(2, 4, 4))),
+    ):
+        parts = np.stack([expected.real, expected.imag], -1)
+        np.testing.assert_allclose(machine["main"](given).numpy(), parts, rtol=0, atol=1e-13)
+
+
 @pytest.mark.parametrize("axis", [1, -2])
 def test_the_axis_is_an_input_since_operator_set_20(axis: int) -> None:
     text = f"(float[n, 16, 1] x) => (float[n, 16, 2] y) <int64 a = {{{axis}}}> {{ y = DFT(x, , a) }}"

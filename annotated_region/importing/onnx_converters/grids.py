@@ -29,7 +29,7 @@ def _affine_grid(node: OnnxNode) -> relax.Expr:
     node.require(not corners or min(sizes) > 1, "aligns the corners of images of one pixel")
     lines = [np.linspace(-1, 1, size) if corners else (2 * np.arange(size) + 1) / size - 1 for size in sizes]
     grid = np.stack([*reversed(np.meshgrid(*lines, indexing="ij")), np.ones(sizes)], -1)
-    pixels = relax.const(grid.reshape(1, -1, rank + 1).astype(dtype_of(theta)))
+    pixels = relax.const(grid.reshape(1, -1, rank + 1), dtype_of(theta))
     turned = node.emit(relax.op.permute_dims(theta, [0, 2, 1]))
     return relax.op.reshape(
         node.emit(relax.op.matmul(pixels, turned)), relax.ShapeExpr([batch, *sizes, rank])

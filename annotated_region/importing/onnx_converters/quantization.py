@@ -77,7 +77,11 @@ def one_number(node: OnnxNode, expr: relax.Expr) -> relax.Expr:
     if rank_of(expr) == 0:
         return expr
     numbers = node.constant(expr)
-    return node.typed(relax.op.reshape(expr, ())) if numbers is None else relax.const(numbers.reshape(()))
+    return (
+        node.typed(relax.op.reshape(expr, ()))
+        if numbers is None
+        else relax.const(numbers.reshape(()), dtype_of(expr))
+    )
 
 
 def _repeated(node: OnnxNode, expr: relax.Expr, extent: int | relax.Expr | None) -> relax.Expr:

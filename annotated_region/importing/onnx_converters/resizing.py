@@ -272,5 +272,5 @@ def _along_axes(
         # ONNX Runtime cuts a kernel that is longer than the axis, where ONNX repeats its ends.
         is_inside = not how.antialias or reach(how, scale) < scale.before
         node.require(is_inside, f"averages more elements than the axis {axis} has")
-        data = product_along(node.emit, data, axis, relax.const(weights(how, scale).T.astype(dtype)))
+        data = product_along(node.emit, data, axis, relax.const(weights(how, scale).T, dtype))
     return data

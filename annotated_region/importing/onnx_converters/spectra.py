@@ -48,7 +48,7 @@ def _transformed(node: OnnxNode) -> relax.Expr:
     moved = node.emit(relax.op.permute_dims(data, order)) if is_moved else data
     front = [shape[each] for each in order[:-2]]
     rows = node.emit(relax.op.reshape(moved, _shape([*front, given * parts])))
-    weights = relax.const(padded.reshape(given * parts, made * 2).astype(dtype_of(data)))
+    weights = relax.const(padded.reshape(given * parts, made * 2), dtype_of(data))
     product = node.emit(relax.op.matmul(rows, weights))
     result = node.emit(relax.op.reshape(product, _shape([*front, made, 2])))
     back = [order.index(each) for each in range(rank)]
@@ -101,7 +101,7 @@ def _framed(node: OnnxNode) -> relax.Expr:
     made = length // 2 + 1 if onesided else length
     node.require(2 * parts * length * made <= _LARGEST, f"transforms frames of {length} elements")
     kernels = _matrix(length, parts, length, made).transpose(2, 3, 1, 0).reshape(made * 2, parts, length)
-    weights: relax.Expr = relax.const(kernels.astype(dtype))
+    weights: relax.Expr = relax.const(kernels, dtype)
     if window is not None:
         weights = node.emit(relax.op.multiply(weights, node.emit(relax.op.reshape(window, [1, 1, length]))))
     batch, samples = shape[0], shape[1]

@@ -115,4 +115,4 @@ def _extent(data: relax.Expr, axis: int) -> int:
 
 
 def _along(node: TorchNode, data: relax.Expr, axis: int, matrix: np.ndarray) -> relax.Expr:
-    return product_along(node.emit, data, axis, relax.const(matrix.astype(dtype_of_tensor(data))))
+    return product_along(node.emit, data, axis, relax.const(matrix, dtype_of_tensor(data)))

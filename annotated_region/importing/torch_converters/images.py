@@ -109,7 +109,7 @@ def averaged_by_parts(node: TorchNode) -> relax.Expr | None:
     if len(extents) < 2 or all(extent % count == 0 for extent, count in zip(extents, counts, strict=True)):
         return None
     for extent, count, axis in zip(extents, counts, range(rank - 2, rank), strict=True):
-        matrix = relax.const(_shares(extent, count).T.astype(dtype_of_tensor(data)))
+        matrix = relax.const(_shares(extent, count).T, dtype_of_tensor(data))
         data = product_along(node.emit, data, axis, matrix)
     return data
 
@@ -168,6 +168,6 @@ def smoothed(node: TorchNode) -> relax.Expr:
         if not isinstance(extent, int) or not isinstance(after, int):
             raise ModelError(f"antialias=True from the extent {extent} to {after} needs numbers")
         scale = AxisScale(extent, after, after / extent if factor is None else float(str(factor)))
-        matrix = relax.const(weights(how, scale).T.astype(dtype_of_tensor(data)))
+        matrix = relax.const(weights(how, scale).T, dtype_of_tensor(data))
         data = product_along(node.emit, data, axis, matrix)
     return data

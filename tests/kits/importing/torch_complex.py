@@ -115,6 +115,7 @@ FUNCTIONS = {
         torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real,
     ),
     "an operator": operator,
+    "spectra of float64": lambda _model, x: REAL(torch.fft.rfft(x.double())),
     "sounds": lambda _model, x: (REAL(sounds(x)), sounds(x).abs()),
     "sounds again": lambda _model, x: torch.istft(sounds(x), 16, 4, window=torch.hann_window(16), length=64),
 }
