@@ -347,6 +347,10 @@ DECLINED: Mapping[str, tuple[str, Mapping[str, object]]] = {
         TREES | {"nodes_modes": ["BRANCH_MEMBER", *["LEAF"] * 5]},
     ),
     "reads feature 8 of 3": ("TreeEnsembleRegressor", TREES | {"nodes_featureids": [8, 0, 0, 0, 0, 0]}),
+    "weights for the second one of two classes": (
+        "TreeEnsembleClassifier",
+        TREES | leaves("class", [1] * 4, [0.5, -0.5, 1.0, 0.25]) | {"classlabels_int64s": [0, 1]},
+    ),
     "reads feature -1 of 3": ("TreeEnsembleRegressor", TREES | {"nodes_featureids": [-1, 0, 0, 0, 0, 0]}),
     "'replaced_value_float' that is not a number": (
         "Imputer",

@@ -145,14 +145,16 @@ def _is_scored(forest: _Forest, counts: np.ndarray) -> bool:
 
 
 def _of_two(node: OnnxNode, sums: relax.Expr, labels: tuple[int, ...]) -> relax.Expr:
-    """Two classes with weights for one only, which are those of the second class.
+    """Two classes with weights for the first one only, which are those of the second class.
 
-    If no weight is negative, the score is a probability, else its sign decides.
+    If no weight is negative, the score is a probability, else its sign decides. Converters write forests so.
+    Weights for the second class only would leave the score of the first one at 0.
     """
     base = node.numbers("base_values")
     node.require(len(base) < 2, "has two base values, and weights for one class")
-    place = node.integers("class_ids")[0]
-    score = _with_base(node, node.emit(relax.op.take(sums, relax.const([place], "int64"), 1)), 1)
+    is_first = node.integers("class_ids")[0] == 0
+    node.require(is_first, "has weights for the second one of two classes alone, which is not supported")
+    score = _with_base(node, node.emit(relax.op.take(sums, relax.const([0], "int64"), 1)), 1)
     is_share = all(weight >= 0 for weight in node.numbers("class_weights"))
     name = node.text("post_transform", "NONE")
     node.require(
