@@ -65,3 +65,10 @@ def test_windows_below_their_stride_need_no_padding():
 def test_what_is_refused(model, message):
     with pytest.raises(ar.ModelError, match=message):
         ar.from_onnx(model)
+
+
+def test_places_of_maxima_are_refused_by_the_name_of_the_node():
+    body = "{ y, places = MaxPool<kernel_shape = [2, 2]>(x) }"
+    model = onnx.parser.parse_model(HEAD.split("{ y", maxsplit=1)[0] + body)
+    with pytest.raises(ar.ModelError, match=r"node 'y' \(MaxPool\) has the output 'Indices', the places of"):
+        ar.from_onnx(model)

@@ -20,6 +20,11 @@ __all__: list[str] = []
 @converts("", "AveragePool", (1, 1), f"{WINDOWS} ceil_mode count_include_pad")
 def _pooled(node: OnnxNode) -> relax.Expr:
     window_attributes(node)  # validates them
+    node.require(
+        not node.makes(1),
+        "has the output 'Indices', the places of the maxima, which are not supported; leave it out if "
+        "nothing reads it",
+    )
     if not is_same(node):
         return node.by_tvm()
     begins, ends = _same_padding(node)
