@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from tvm import relax
 
+from annotated_region.errors import ModelError
 from annotated_region.importing.torch_converters.places import from_the_front
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import (
@@ -61,6 +62,7 @@ def indexed(node: TorchNode) -> relax.Expr | None:
     data = node.tensor(0)
     indices = indices_of(node)
     if indices is None:
+        _require_known_number(node)
         return None
     given = [axis for axis, each in enumerate(indices) if each is not None]
     if len(given) == 1:
@@ -69,6 +71,15 @@ def indexed(node: TorchNode) -> relax.Expr | None:
     if given == list(range(len(given))):
         return node.emit(relax.op.index_tensor(data, resolved_indices(node, places)))
     return node.emit(relax.op.index_tensor(data, _full(node, places)))
+
+
+def _require_known_number(node: TorchNode) -> None:
+    given = node.argument(1, "indices")
+    assert isinstance(given, list)
+    if any(each is not None and dtype_of_tensor(each) in ("bool", "uint8") for each in given):
+        raise ModelError(
+            "how many elements truth values select depends on data; keep all elements, and choose with torch.where"
+        )
 
 
 def indices_of(node: TorchNode) -> list[relax.Expr | None] | None:
