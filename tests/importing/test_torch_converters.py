@@ -20,7 +20,7 @@ GROUPS = ("arithmetic", "indexing", "slices", "views", "scatters", "reductions",
 REFUSED = {
     "antialiasing between corners": r"_upsample_bilinear2d_aa\.default \(.*\): antialias=True with align",
     "an op without converter": r"^no converter for logcumsumexp\.default \(Each \(.*\.py:\d+\)\); pass one",
-    "truth values as an index": r"^index\.Tensor \(.*\): how many elements truth values select depends on data",
+    "truth values as an index": r"^index\.Tensor \(.*\): how many elements truth values select depends",
     "places of maxima": r"max_pool2d_with_indices\.default \(.*\): return_indices=True is not supported",
     "a reduction into a scalar": r"scatter_reduce\.two \(.*\): it is not supported with these arguments",
     "a sorter": r"searchsorted\.Tensor \(.*\): a sorter is not supported; sort the rows",

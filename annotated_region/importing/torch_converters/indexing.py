@@ -78,7 +78,7 @@ def _require_known_number(node: TorchNode) -> None:
     assert isinstance(given, list)
     if any(each is not None and dtype_of_tensor(each) in ("bool", "uint8") for each in given):
         raise ModelError(
-            "how many elements truth values select depends on data; keep all elements, and choose with torch.where"
+            "how many elements truth values select depends on data; keep all, and choose with torch.where"
         )
 
 

@@ -1,4 +1,8 @@
-"""Falling ranges, such as ``arange(8, 0, -2)``: TVM 0.27's importer counts two numbers too many."""
+"""Falling ranges, such as ``arange(8, 0, -2)``, and those with a whole step of type float.
+
+TVM 0.27's importer counts two numbers too many for the former. For the latter, the length of a symbolic range
+becomes a rounded quotient of floats, which equals no other extent.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +16,18 @@ from annotated_region.importing.torch_converters.torch_node import TorchNode
 
 
 @converts("arange.start_step")
-def falling_range(node: TorchNode) -> relax.Expr | None:
-    """A range with a step of a negative whole number, as multiples of the step from its start."""
-    start, end, step = (node.argument(place) for place in range(3))
-    if not isinstance(step, int) or step >= 0 or not _is_extent(start) or not _is_extent(end):
+def range_of_steps(node: TorchNode) -> relax.Expr | None:
+    """A range with a step of a whole number, as multiples of the step from its start."""
+    start, end, given = (node.argument(place) for place in range(3))
+    if not isinstance(given, int | float) or given != int(given) or (isinstance(given, int) and given > 0):
         return None
+    if not _is_extent(start) or not _is_extent(end):
+        return None
+    step = int(given)
     first = node.number_as_tensor(start, "int64")
     if first is None:
         return None
-    count = (start - end - step - 1) // -step
+    count = (start - end - step - 1) // -step if step < 0 else (end - start + step - 1) // step
     places = node.emit(relax.op.arange(0, count, 1, "int64"))
     steps = node.emit(relax.op.multiply(places, relax.const(step, "int64")))
     return node.cast(node.emit(relax.op.add(steps, first)), node.dtype)

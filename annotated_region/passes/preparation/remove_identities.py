@@ -4,7 +4,7 @@
 2.  ``multiply`` by 1, ``divide`` by 1, ``add`` of 0, ``subtract`` of 0 (ONNX Gemm's alpha and beta);
     ``logical_and`` with true, ``logical_or`` with false.
 3.  ``permute_dims`` by the identity; two consecutive ``permute_dims`` or ``reshape`` become one.
-4.  ``concat`` of a single tensor; ``pad`` by zero widths.
+4.  ``concat`` of a single tensor, or with empty ones (rotary positions of whole heads); ``pad`` by zero widths.
 5.  ``dropout``, which at inference returns its input and a mask of ones.
 6.  ``add(x, broadcast_to(y))`` becomes ``add(x, y)``, likewise for other ops that broadcast implicitly,
     including ``where``; a uniform tensor (``full_like``, ``zeros``, ...) counts as a broadcast scalar.
@@ -120,9 +120,22 @@ def reshape_once(view: OpView, editor: Editor) -> relax.Expr | None:
 
 
 def join_one(view: OpView, editor: Editor) -> relax.Expr | None:
-    """Case 4: ``concat`` of one tensor."""
-    joined = editor.value_of(view.args[0])
-    return joined.fields[0] if isinstance(joined, relax.Tuple) and len(joined.fields) == 1 else None
+    """Case 4: ``concat`` of one tensor, or with empty ones."""
+    joined, axis = editor.value_of(view.args[0]), view.attrs["axis"]
+    if not isinstance(joined, relax.Tuple):
+        return None
+    if len(joined.fields) == 1:
+        return joined.fields[0]
+    fields = [field for field in joined.fields if not _is_empty(field)]
+    if axis is None or len(fields) in (0, len(joined.fields)):
+        return None
+    return fields[0] if len(fields) == 1 else relax.op.concat(fields, axis)
+
+
+def _is_empty(tensor: relax.Expr) -> bool:
+    shape = tensor.ty.shape if isinstance(tensor.ty, relax.TensorType) else None
+    extents = shape.values if isinstance(shape, relax.ShapeExpr) else ()
+    return any(isinstance(extent, tvm.tirx.IntImm) and extent.value == 0 for extent in extents)
 
 
 def pad_by_nothing(view: OpView, _editor: Editor) -> relax.Expr | None:

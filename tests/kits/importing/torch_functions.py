@@ -305,6 +305,8 @@ NUMBERS = {
         torch.arange(12, -11, -2),
         torch.arange(7, 0, -3, dtype=torch.float32),
         torch.arange(x.shape[1] - 1, -1, -1),
+        torch.arange(x.shape[1], -x.shape[1], -1.0, dtype=torch.int64) + torch.zeros(2 * x.shape[1]),
+        torch.arange(1, 2 * x.shape[1] + 1, 2.0) + torch.zeros(x.shape[1]),
         torch.arange(x.shape[1] + 9, -x.shape[0], -4, dtype=torch.int32),
     ),
     "of whole numbers": lambda x: (

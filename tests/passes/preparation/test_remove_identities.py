@@ -28,6 +28,11 @@ def of(function: Unary, *shape: int | str) -> tvm.IRModule:
     return module(lambda _builder, x: op.nn.relu(function(op.tanh(x))), x=shape)
 
 
+def nothing_of(x: relax.Expr) -> relax.Expr:
+    """The columns behind the last one."""
+    return op.strided_slice(x, [1], [3], [3])
+
+
 IDENTITIES: dict[str, Unary] = {
     "reshape": lambda x: op.reshape(x, (2, 3)),
     "broadcast_to": lambda x: op.broadcast_to(x, (2, 3)),
@@ -37,6 +42,8 @@ IDENTITIES: dict[str, Unary] = {
     "permute_dims twice": lambda x: op.permute_dims(op.permute_dims(x, [1, 0])),
     "expand and squeeze": lambda x: op.reshape(op.squeeze(op.expand_dims(x, [0]), [0]), (2, 3)),
     "concat of one": lambda x: op.concat([x], axis=1),
+    "concat with nothing": lambda x: op.concat([x, nothing_of(x)], axis=1),
+    "concat behind nothing": lambda x: op.concat([nothing_of(x), nothing_of(x), x], axis=-1),
     "pad by nothing": lambda x: op.nn.pad(x, [0, 0, 0, 0]),
     "multiply by one": lambda x: op.multiply(x, relax.const(1.0)),
     "multiply one by": lambda x: op.multiply(relax.const(np.ones((2, 3), "float32")), x),
@@ -45,6 +52,14 @@ IDENTITIES: dict[str, Unary] = {
     "subtract zero": lambda x: op.subtract(x, relax.const(np.zeros((1, 3), "float32"))),
     "dropout": lambda x: relax.TupleGetItem(op.nn.dropout(x, 0.5), 0),
 }
+
+
+def test_two_tensors_are_joined_without_a_third_that_is_empty() -> None:
+    given = of(lambda x: op.concat([x, nothing_of(x), op.exp(x)], axis=1), 2, 3)
+    after = prepare(given)
+    assert ops(after) == dict.fromkeys(["tanh", "exp", "concat", "nn.relu"], 1)
+    x = values(2, 3)
+    np.testing.assert_allclose(run(after, x)[0], np.hstack([np.tanh(x), np.exp(np.tanh(x))]), 1e-5)
 
 
 @pytest.mark.parametrize("name", IDENTITIES)
