@@ -4,7 +4,7 @@
 2.  ``multiply`` by 1, ``divide`` by 1, ``add`` of 0, ``subtract`` of 0 (ONNX Gemm's alpha and beta);
     ``logical_and`` with true, ``logical_or`` with false.
 3.  ``permute_dims`` by the identity; two consecutive ``permute_dims`` or ``reshape`` become one.
-4.  ``concat`` of a single tensor, or with empty ones (rotary positions of whole heads); ``pad`` by zero widths.
+4.  ``concat`` of a single tensor, or with empty ones (rotary heads); ``pad`` by zero widths.
 5.  ``dropout``, which at inference returns its input and a mask of ones.
 6.  ``add(x, broadcast_to(y))`` becomes ``add(x, y)``, likewise for other ops that broadcast implicitly,
     including ``where``; a uniform tensor (``full_like``, ``zeros``, ...) counts as a broadcast scalar.
