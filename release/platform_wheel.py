@@ -96,7 +96,8 @@ def platform_wheel(folder: Path) -> Path:
         packed.mkdir()
         run("wheel", "pack", "--dest-dir", packed, tree)
         run("wheel", "tags", "--remove", "--platform-tag", tag, only_wheel(packed))
-        return Path(shutil.move(only_wheel(packed), folder))
+        made = only_wheel(packed)
+        return shutil.copyfile(made, folder / made.name)  # in the place of an earlier one
 
 
 def main() -> int:
