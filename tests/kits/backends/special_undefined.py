@@ -63,6 +63,7 @@ UNDEFINED = frozenset(
         "greater_pair_each",
         "greater_pair_in_front_of_matmul",
         "greater_pair_row",
+        "grid_sample_linear",
         "group_norm",
         "group_norm_channels_last",
         "group_norm_of_a_pixel",

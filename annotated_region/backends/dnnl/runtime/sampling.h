@@ -108,6 +108,8 @@ struct Sample {
   }
 };
 
+namespace {
+
 // One sample of each channel, whose numbers follow each other.
 ANNOTATED_REGION_CLONES void sample_channels(const float* from, const Sample& sample, float* to, int64_t channels) {
   for (int64_t channel = 0; channel < channels; ++channel) to[channel] = sample.rest;
@@ -117,6 +119,8 @@ ANNOTATED_REGION_CLONES void sample_channels(const float* from, const Sample& sa
     for (int64_t channel = 0; channel < channels; ++channel) to[channel] += weight * pixel[channel];
   }
 }
+
+}  // namespace
 
 // One channel of several samples.
 inline void sample_plane(const float* from, const Sample* samples, int64_t count, float* to, int64_t step) {
