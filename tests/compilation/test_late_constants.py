@@ -45,6 +45,7 @@ class Linking:
         self.options = options
         self.library = folder / "library.so"
         self.given: list[list[str]] = []
+        self.always: list[str] = []
         draw = np.random.default_rng(sizes)
         self.contents = [draw.bytes(size) for size in sizes]
         (folder / "reader.cc").write_text(READER, encoding="ascii")
@@ -56,6 +57,7 @@ class Linking:
         subprocess.run(command, cwd=self.folder, check=True, capture_output=True)
 
     def link(self, objects: list[str]) -> None:
+        objects = [*objects, *self.always]
         self.given.append([Path(each).name for each in objects])
         options = ["-shared", "-fPIC", "-Wl,--fatal-warnings", *self.options]
         self.run("g++", *options, "-o", str(self.library), *objects)
@@ -139,8 +141,7 @@ def test_other_large_data_behind_the_page_is_linked_as_usual(tmp_path):
     text = '.section .lrodata,"al",@progbits\n.globl other\nother: .quad 7\n'
     (tmp_path / "other.s").write_text(f'{text}.section .note.GNU-stack,"",@progbits\n', encoding="ascii")
     linking.run("g++", "-c", "other.s", "-o", "other.o")
-    usual = linking.link
-    linking.link = lambda objects: usual([*objects, str(tmp_path / "other.o")])
+    linking.always = [str(tmp_path / "other.o")]
     linking.made()
     assert linking.given == [
         ["reader.o", "reserved.o", "other.o"],

@@ -30,7 +30,7 @@ def place(tmp_path):
 class Counted(Meanings):
     runs = 0
 
-    def _preprocessed(self, source: Path, *more: str) -> bytes:
+    def _preprocessed(self, source: Path, *more: str) -> str:
         self.runs += 1
         return super()._preprocessed(source, *more)
 
@@ -41,7 +41,7 @@ def asked(place: Path, *options: str) -> Counted:
     return Counted(Compiler.at(GCC), options, place / "work")
 
 
-def meaning(place: Path, text: str = UNIT, *options: str) -> list[str | bytes]:
+def meaning(place: Path, text: str = UNIT, *options: str) -> list[str]:
     (place / "unit.cc").write_text(text)
     return asked(place, *options).of(place / "unit.cc")
 

@@ -31,7 +31,9 @@ def shipped(tmp_path, monkeypatch):
     for text, name in zip(SHIPPED, object_names(SOURCE), strict=True):
         (tmp_path / "unit.cc").write_text(text)
         subprocess.run(["g++", "-fPIC", "-c", tmp_path / "unit.cc", "-o", place / name], check=True)
-    monkeypatch.setattr(objects, "shipped_objects", lambda *found: shipped_objects(*found, folder))
+    monkeypatch.setattr(
+        objects, "shipped_objects", lambda source, compiler: shipped_objects(source, compiler, folder)
+    )
     return place
 
 
