@@ -15,6 +15,7 @@ __all__ = [
     "NAMES",
     "PROGBITS",
     "SYMBOLS",
+    "SYMBOL_BYTES",
     "X86_64",
     "Header",
     "Section",
@@ -23,7 +24,6 @@ __all__ = [
     "name_at",
     "object_header_like",
     "packed_symbol",
-    "symbol_size",
 ]
 
 PROGBITS, SYMBOLS, NAMES = 1, 2, 3
@@ -43,6 +43,7 @@ _HEADER = struct.Struct(_ORDER + "16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct(_ORDER + "IIQQQQIIQQ")
 _SEGMENT = struct.Struct(_ORDER + "IIQQQQQQ")
 _SYMBOL = struct.Struct(_ORDER + "IBBHQQ")
+SYMBOL_BYTES = _SYMBOL.size
 _GLOBAL_OBJECT = 1 << 4 | 1
 _HIDDEN = 2
 
@@ -158,11 +159,6 @@ def object_header_like(known: Header, sections_at: int, section_count: int) -> H
 def packed_symbol(name: int, offset: int, size: int) -> bytes:
     """A global, hidden object in section 1."""
     return _SYMBOL.pack(name, _GLOBAL_OBJECT, _HIDDEN, 1, offset, size)
-
-
-def symbol_size() -> int:
-    """The bytes of a symbol."""
-    return _SYMBOL.size
 
 
 def joined(names: Sequence[str]) -> tuple[bytes, list[int]]:

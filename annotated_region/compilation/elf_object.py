@@ -27,6 +27,7 @@ from annotated_region.compilation.elf_format import (
     LARGE,
     NAMES,
     PROGBITS,
+    SYMBOL_BYTES,
     SYMBOLS,
     X86_64,
     Header,
@@ -35,7 +36,6 @@ from annotated_region.compilation.elf_format import (
     name_at,
     object_header_like,
     packed_symbol,
-    symbol_size,
 )
 
 __all__ = ["LARGE_SECTION", "PAGE", "DataSymbol", "object_header", "symbol_of", "write_object"]
@@ -94,7 +94,7 @@ def write_object(
     name, flags = _data_section(header)
     names, starts = joined(("", name, *_OTHER_NAMES))
     texts, symbol_starts = joined(("", *(symbol.name for symbol in symbols)))
-    entries = bytes(symbol_size())
+    entries = bytes(SYMBOL_BYTES)
     for start, symbol in zip(symbol_starts[1:], symbols, strict=True):
         entries += packed_symbol(start, symbol.offset, symbol.size)
     end = PAGE + -(-size // PAGE) * PAGE
@@ -112,7 +112,7 @@ def write_object(
             link=4,
             info=1,
             alignment=8,
-            entry_size=symbol_size(),
+            entry_size=SYMBOL_BYTES,
         ),
         Section(starts[4], NAMES, offset=end + len(entries), size=len(texts)),
         Section(starts[5], NAMES, offset=end + len(entries) + len(texts), size=len(names)),
@@ -135,7 +135,7 @@ def symbol_of(path: Path) -> DataSymbol | None:
         if not sections or _text(file, sections[-1], sections[1].name) != f"{LARGE_SECTION}{_NAME}":
             return None
         data, table, texts = sections[1], sections[3], sections[4]
-        is_one = data.offset == PAGE and table.size == 2 * symbol_size() and texts.kind == NAMES
+        is_one = data.offset == PAGE and table.size == 2 * SYMBOL_BYTES and texts.kind == NAMES
         return DataSymbol(_text(file, texts, 1), 0, data.size) if is_one else None
 
 

@@ -97,6 +97,7 @@ def _filled(library: Path, constants: Sequence[tuple[str, DataSymbol]]) -> bool:
         section, segment = reserved.section, reserved.segment
         last = constants[-1][1]
         added = last.offset + last.size - PAGE
+        grown = segment.file_size + added
         end = file.seek(0, os.SEEK_END)
         offset = end + (segment.address - end) % segment.alignment
         before = segment.file_size - PAGE  # what the linker has in front of the mark, such as padding
@@ -106,8 +107,7 @@ def _filled(library: Path, constants: Sequence[tuple[str, DataSymbol]]) -> bool:
         file.write(content)
         for source, symbol in constants:
             _copy(Path(source), file, offset + before + symbol.offset, symbol.size)
-        file.truncate(offset + segment.file_size + added)
-        grown = segment.file_size + added
+        file.truncate(offset + grown)
         file.seek(reserved.segment_at)
         file.write(replace(segment, offset=offset, file_size=grown, size=grown).packed())
         moved = replace(section, offset=offset + section.address - segment.address, size=section.size + added)

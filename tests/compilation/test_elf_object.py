@@ -5,28 +5,17 @@ from __future__ import annotations
 import ctypes
 import subprocess
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import pytest
 import tvm_ffi
+from kits.compilation.data_objects import write_data
 from tvm.support import cc
 
 from annotated_region.compilation.constant_objects import constant_object
-from annotated_region.compilation.elf_object import PAGE, DataSymbol, object_header, write_object
+from annotated_region.compilation.elf_object import PAGE
 
 READER = 'extern "C" const char data[]; extern "C" const char* where() { return data; }'
-
-
-def written(place: Path, content: bytes) -> None:
-    def write(file: BinaryIO, begin: int) -> None:
-        file.seek(begin)
-        file.write(content)
-
-    header = object_header()
-    assert header is not None
-    with place.open("wb") as file:
-        write_object(file, header, [DataSymbol("data", 0, len(content))], len(content), write)
 
 
 def said_by(*command: str, folder: Path) -> str:
@@ -36,7 +25,7 @@ def said_by(*command: str, folder: Path) -> str:
 @pytest.mark.parametrize("size", [1, PAGE - 1, PAGE, 3 * PAGE + 17])
 def test_a_linked_library_holds_the_data_at_a_page_and_hides_its_name(tmp_path: Path, size: int) -> None:
     content = np.random.default_rng(size).bytes(size)
-    written(tmp_path / "data.o", content)
+    write_data(tmp_path / "data.o", "data", content)
     (tmp_path / "reader.cc").write_text(READER, encoding="ascii")
     options = ["-shared", "-fPIC", "-Wl,--fatal-warnings", "-o", "whole.so"]
     said_by(cc.get_cc(), *options, "reader.cc", "data.o", folder=tmp_path)
@@ -50,7 +39,7 @@ def test_a_linked_library_holds_the_data_at_a_page_and_hides_its_name(tmp_path: 
 
 def test_equal_data_is_an_equal_file(tmp_path: Path) -> None:
     for name in ("one.o", "two.o"):
-        written(tmp_path / name, b"some numbers")
+        write_data(tmp_path / name, "data", b"some numbers")
     assert (tmp_path / "one.o").read_bytes() == (tmp_path / "two.o").read_bytes()
 
 

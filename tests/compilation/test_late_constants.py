@@ -6,20 +6,14 @@ import ctypes
 import shutil
 import subprocess
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import pytest
+from kits.compilation.data_objects import write_data
 
 from annotated_region.compilation import late_constants
 from annotated_region.compilation.elf_format import LOADED, Header
-from annotated_region.compilation.elf_object import (
-    PAGE,
-    DataSymbol,
-    object_header,
-    symbol_of,
-    write_object,
-)
+from annotated_region.compilation.elf_object import PAGE, DataSymbol, symbol_of
 from annotated_region.compilation.late_constants import link_with_constants
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
@@ -34,6 +28,7 @@ int zeros[5000];
 int counted() { return ++counter + zeros[4999]; }
 }
 """
+LINKERS = ["bfd", *["gold"] * (shutil.which("ld.gold") is not None)]
 SIZES = [(1, 1), (PAGE, PAGE), (PAGE - 1, 3 * PAGE + 17), (5 * PAGE + 3, 8), (1 << 20, 1 << 21)]
 
 
@@ -43,7 +38,7 @@ class Linking:
     def __init__(self, folder: Path, sizes: tuple[int, int], options: tuple[str, ...] = ()) -> None:
         self.folder = folder
         self.options = options
-        self.library = folder / "library.so"
+        self.linked = folder / "linked.so"
         self.given: list[list[str]] = []
         self.always: list[str] = []
         draw = np.random.default_rng(sizes)
@@ -51,7 +46,7 @@ class Linking:
         (folder / "reader.cc").write_text(READER, encoding="ascii")
         self.run("g++", "-fPIC", "-O1", "-c", "reader.cc", "-o", "reader.o")
         for name, content in zip(("first", "second"), self.contents, strict=True):
-            written(folder / f"{name}.o", name, content)
+            write_data(folder / f"{name}.o", name, content)
 
     def run(self, *command: str) -> None:
         subprocess.run(command, cwd=self.folder, check=True, capture_output=True)
@@ -60,35 +55,24 @@ class Linking:
         objects = [*objects, *self.always]
         self.given.append([Path(each).name for each in objects])
         options = ["-shared", "-fPIC", "-Wl,--fatal-warnings", *self.options]
-        self.run("g++", *options, "-o", str(self.library), *objects)
+        self.run("g++", *options, "-o", str(self.linked), *objects)
 
-    def made(self, *more: str) -> None:
+    def made(self) -> None:
         """Link, constants in front of and behind the code."""
-        names = ("first.o", "reader.o", *more, "second.o")
-        link_with_constants(self.library, [str(self.folder / name) for name in names], self.folder, self.link)
+        names = ("first.o", "reader.o", "second.o")
+        link_with_constants(self.linked, [str(self.folder / name) for name in names], self.folder, self.link)
 
     def require_right(self) -> None:
         """The code finds both constants, and its own variables."""
-        place = shutil.copy(self.library, self.folder / f"loaded{len(list(self.folder.iterdir()))}.so")
-        library = ctypes.CDLL(str(place))
-        library.place.restype = ctypes.c_void_p
+        place = shutil.copy(self.linked, self.folder / f"loaded{len(list(self.folder.iterdir()))}.so")
+        loaded = ctypes.CDLL(str(place))
+        loaded.place.restype = ctypes.c_void_p
         for index, content in enumerate(self.contents):
-            address = library.place(index)
+            address = loaded.place(index)
             assert address % PAGE == 0
             assert ctypes.string_at(address, len(content)) == content
-        assert library.counted() == 42
-        assert not hasattr(library, "first"), "the names are hidden"
-
-
-def written(place: Path, name: str, content: bytes) -> None:
-    def write(file: BinaryIO, begin: int) -> None:
-        file.seek(begin)
-        file.write(content)
-
-    header = object_header()
-    assert header is not None
-    with place.open("wb") as file:
-        write_object(file, header, [DataSymbol(name, 0, len(content))], len(content), write)
+        assert loaded.counted() == 42
+        assert not hasattr(loaded, "first"), "the names are hidden"
 
 
 def segments(library: Path) -> list[tuple[int, int, int]]:
@@ -102,17 +86,15 @@ def segments(library: Path) -> list[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
-@pytest.mark.parametrize("linker", ["bfd", "gold"])
+@pytest.mark.parametrize("linker", LINKERS)
 def test_the_linker_does_not_see_them_and_the_code_does(tmp_path, sizes, linker):
-    if shutil.which(f"ld.{linker}") is None:
-        pytest.skip(f"ld.{linker} is not installed")
     linking = Linking(tmp_path, sizes, (f"-fuse-ld={linker}",))
     linking.made()
     assert linking.given == [["reader.o", "reserved.o"]]
     linking.require_right()
-    *_, (begin, size, flags) = sorted(segments(linking.library))
+    *_, (begin, size, flags) = sorted(segments(linking.linked))
     assert flags == 4, "only read"
-    assert all(address + extent <= begin for address, extent, _ in sorted(segments(linking.library))[:-1])
+    assert all(address + extent <= begin for address, extent, _ in sorted(segments(linking.linked))[:-1])
     assert size >= sum(sizes)
 
 
@@ -120,19 +102,19 @@ def test_what_is_stripped_is_whole(tmp_path):
     """Tools that rewrite a library find the constants by its sections."""
     linking = Linking(tmp_path, (3 * PAGE + 17, PAGE + 1))
     linking.made()
-    before = linking.library.stat().st_size
-    linking.run("strip", str(linking.library))
-    assert linking.library.stat().st_size < before
+    before = linking.linked.stat().st_size
+    linking.run("strip", str(linking.linked))
+    assert linking.linked.stat().st_size < before
     linking.require_right()
 
 
 def test_equal_objects_give_equal_libraries(tmp_path):
     linking = Linking(tmp_path, (PAGE + 1, 17))
-    libraries = []
+    made = []
     for _ in range(2):
         linking.made()
-        libraries.append(linking.library.read_bytes())
-    assert libraries[0] == libraries[1]
+        made.append(linking.linked.read_bytes())
+    assert made[0] == made[1]
 
 
 def test_other_large_data_behind_the_page_is_linked_as_usual(tmp_path):
@@ -160,7 +142,7 @@ def test_a_library_that_is_laid_out_otherwise_is_linked_again(tmp_path, monkeypa
 
 def test_without_constants_there_is_one_link(tmp_path):
     linking, given = Linking(tmp_path, (1, 1)), [str(tmp_path / "reader.o")]
-    link_with_constants(linking.library, given, tmp_path, linking.given.append)
+    link_with_constants(linking.linked, given, tmp_path, linking.given.append)
     assert linking.given == [given]
 
 

@@ -174,3 +174,16 @@ def test_a_result_of_4_bits_is_refused_by_name():
         [Node("Identity", "w", "y")], [constant("w", "int4", (4,), 1)], None, kind=TensorProto.INT4
     )
     assert "'y', an input or a result, has integers of 4 bits" in refused(model)
+
+
+@pytest.mark.parametrize(
+    ("scales", "zeros", "attributes"),
+    [((2, 6), (6, 2), {"axis": 0, "block_size": 32}), ((6,), (1, 6), {"axis": 1}), ((6,), (3,), {"axis": 1})],
+    ids=str,
+)
+def test_zero_points_of_another_shape_than_the_scales_are_refused_by_name(scales, zeros, attributes):
+    model = weighted("uint4", (64, 6), scales, attributes, zeros=False)
+    model.graph.initializer.append(constant("z", "uint4", zeros, 2))
+    model.graph.node[0].input.append("z")
+    with pytest.raises(ModelError, match="DequantizeLinear"):
+        ar.from_onnx(model)

@@ -88,7 +88,9 @@ def _packed(node: OnnxNode, size: int) -> relax.Expr | None:
     if words is None or scales is None or (node.has(2) and zeros is None) or words.ndim != 2:
         return None
     axis = _axis(node, 2)
-    if scales.ndim != (2 if size else 1) or not _fits(words) or (zeros is not None and not _fits(zeros)):
+    if scales.ndim != (2 if size else 1) or not _fits(words):
+        return None
+    if zeros is not None and (zeros.shape != scales.shape or not _fits(zeros)):
         return None
     # The contracted axis is the one that blocks divide, or the one without scales; it becomes the last one.
     is_turned = (axis == 0) if size else (axis == 1)
