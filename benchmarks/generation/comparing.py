@@ -6,6 +6,7 @@ import argparse
 import importlib
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -52,10 +53,15 @@ class Served:
         self.figures = Figures(float(answer[0])) if answer else None
 
     def run(self, prompt: int, tokens: int) -> None:
-        """One round."""
-        assert self.figures is not None
+        """One round; an engine whose process ends in it has no figures any more."""
+        if self.figures is None:
+            return
         time.sleep(SETTLING)
-        prefill, *steps = self.ask("run", prompt, tokens)
+        answer = self.ask("run", prompt, tokens)
+        if not answer:
+            self.figures = None
+            return
+        prefill, *steps = answer
         self.figures.prefills.append(prefill)
         self.figures.steps += steps
 
@@ -64,6 +70,12 @@ class Served:
         if self.figures is not None:
             (self.figures.memory,) = self.ask("end")
         self.process.communicate()
+
+    @property
+    def fate(self) -> str:
+        """Why there are no figures."""
+        code = self.process.returncode
+        return "absent" if code >= 0 else f"killed by {signal.Signals(-code).name}"
 
     def ask(self, *words: object) -> list[float]:
         assert self.process.stdin is not None
@@ -142,18 +154,17 @@ def _compare(options: argparse.Namespace) -> None:
         name: sys.executable if name.startswith(OURS) else options.peer_python for name in options.engines
     }
     served = {name: Served(name, python[name], options) for name in options.engines}
-    ready = {name: engine for name, engine in served.items() if engine.figures is not None}
     size = _bytes_of_token(options)
     loop = PlainLoop(int(size), int(os.environ.get("OMP_NUM_THREADS", "2")))
     rates = []
     for _ in range(options.rounds):
-        for engine in ready.values():
+        for engine in served.values():
             engine.run(options.prompt, options.tokens)
         time.sleep(SETTLING)
         rates += [loop.rate() for _ in range(5)]
     for engine in served.values():
         engine.end()
-    _print(options, {name: engine.figures for name, engine in served.items()}, size, rates)
+    _print(options, served, size, rates)
 
 
 def _bytes_of_token(options: argparse.Namespace) -> float:
@@ -164,15 +175,14 @@ def _bytes_of_token(options: argparse.Namespace) -> float:
     return shape.weights * (bits + 32 / GROUP) / 8 + 4 * shape.row * filled
 
 
-def _print(
-    options: argparse.Namespace, found: dict[str, Figures | None], size: float, rates: list[float]
-) -> None:
+def _print(options: argparse.Namespace, served: dict[str, Served], size: float, rates: list[float]) -> None:
     print(f"{options.size}, {options.bits} bits, {options.rounds} rounds of {options.tokens} tokens")
     print("| engine | ms a token | tokens a second | ms for the prompt | loaded in s | GB |")
     print("|---|---|---|---|---|---|")
-    for name, figures in found.items():
+    for name, engine in served.items():
+        figures = engine.figures
         if figures is None:
-            print(f"| {name} | absent | | | | |")
+            print(f"| {name} | {engine.fate} | | | | |")
             continue
         rate = 1 / statistics.median(figures.steps)
         print(
@@ -180,7 +190,8 @@ def _print(
             f"| {figures.load:.1f} | {figures.memory:.2f} |"
         )
     print(f"a plain loop: {_spread(rates, 1e-9)} GB/s over {size / 1e6:.0f} MB")
-    for name, figures in found.items():
+    for name, engine in served.items():
+        figures = engine.figures
         if figures is not None and name.startswith(OURS):
             share = size / statistics.median(figures.steps) / statistics.median(rates)
             print(f"{name} reads a token's bytes at {share:.0%} of that")
