@@ -73,7 +73,7 @@ from annotated_region.passes.preparation import (
     unstack_reductions,
 )
 from annotated_region.passes.preparation.elements import compute_elements
-from annotated_region.passes.preparation.reads import without_dead_bindings
+from annotated_region.passes.preparation.reads import with_fields_read_directly, without_dead_bindings
 from annotated_region.passes.preparation.resolve_lengths import resolve_lengths
 from annotated_region.passes.preparation.rewrites import table_of
 from annotated_region.passes.preparation.share_positions import share_positions
@@ -194,7 +194,8 @@ def _tidied(mod: tvm.IRModule) -> tvm.IRModule:
     public = any(function.attrs.get("global_symbol") for _, function in mod.functions_items())
     # With private functions only, every function counts as an entry: none can be shown to be dead.
     entries = None if public else [name.name_hint for name in mod.get_global_vars()]
-    mod = _applied(mod, relax.transform.CanonicalizeBindings())
+    direct = {name: with_fields_read_directly(function) for name, function in functions_to_partition(mod)}
+    mod = _applied(_updated(mod, direct), relax.transform.CanonicalizeBindings())
     alive = {name: without_dead_bindings(function) for name, function in functions_to_partition(mod)}
     return _applied(_updated(mod, alive), relax.transform.DeadCodeElimination(entries))
 

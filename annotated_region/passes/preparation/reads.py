@@ -1,15 +1,22 @@
-"""Uses of variables: the variables that an expression reads, and removal of dead bindings."""
+"""Uses of variables: what an expression reads, fields of known tuples, and removal of dead bindings."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+import tvm_ffi
 from tvm import relax
 
 from annotated_region.annotations import annotation_of
 
-__all__ = ["WHOLE", "annotated_variables", "reads_of", "without_dead_bindings"]
+__all__ = [
+    "WHOLE",
+    "annotated_variables",
+    "reads_of",
+    "with_fields_read_directly",
+    "without_dead_bindings",
+]
 
 WHOLE = -1  # instead of a field index: the variable is read directly, not through TupleGetItem
 
@@ -34,6 +41,47 @@ def annotated_variables(body: relax.SeqExpr) -> Iterator[relax.Var]:
         elif isinstance(binding.value, relax.If):
             yield from annotated_variables(binding.value.true_branch)
             yield from annotated_variables(binding.value.false_branch)
+
+
+def with_fields_read_directly(function: relax.Function) -> relax.Function:
+    """The function with ``field = (a, b)[0]`` as ``field = a``, outside of branches.
+
+    TVM's ``CanonicalizeBindings`` does this as well, but not for a tuple that repeats another one: for
+    ``(whole[0], whole[1])``, as its importer of PyTorch packs the largest element and its place. Such a tuple
+    would separate the regions before and behind it.
+
+    Notes
+    -----
+    Linear in the size of the function.
+    """
+    tuples: dict[relax.Var, relax.Tuple] = {}
+    blocks = [_with_fields(block, tuples) for block in function.body.blocks]
+    if all(new.same_as(old) for new, old in zip(blocks, function.body.blocks, strict=True)):
+        return function
+    return with_blocks(function, blocks)
+
+
+def _with_fields(block: relax.BindingBlock, tuples: dict[relax.Var, relax.Tuple]) -> relax.BindingBlock:
+    """The block with fields in the place of reads of known tuples; adds its own tuples to `tuples`."""
+    bindings: list[relax.Binding] = []
+    for binding in block.bindings:
+        if isinstance(binding, relax.VarBinding) and isinstance(binding.value, relax.Tuple):
+            tuples[binding.var] = binding.value
+        bindings.append(_with_field(binding, tuples))
+    if all(new.same_as(old) for new, old in zip(bindings, block.bindings, strict=True)):
+        return block
+    kind = relax.DataflowBlock if isinstance(block, relax.DataflowBlock) else relax.BindingBlock
+    return kind(bindings, block.span)
+
+
+def _with_field(binding: relax.Binding, tuples: Mapping[relax.Var, relax.Tuple]) -> relax.Binding:
+    read = binding.value if isinstance(binding, relax.VarBinding) else None
+    if not isinstance(read, relax.TupleGetItem) or not isinstance(read.tuple_value, relax.Var):
+        return binding
+    whole = tuples.get(read.tuple_value)
+    if whole is None or not tvm_ffi.structural_equal(whole.fields[read.index].ty, binding.var.ty):
+        return binding
+    return relax.VarBinding(binding.var, whole.fields[read.index], binding.span)
 
 
 def without_dead_bindings(function: relax.Function) -> relax.Function:

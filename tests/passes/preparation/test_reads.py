@@ -16,7 +16,13 @@ from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R
 
-from annotated_region.passes.preparation.reads import WHOLE, reads_of, without_dead_bindings
+from annotated_region.passes import PrepareForInference
+from annotated_region.passes.preparation.reads import (
+    WHOLE,
+    reads_of,
+    with_fields_read_directly,
+    without_dead_bindings,
+)
 
 op = relax.op
 
@@ -28,6 +34,26 @@ def test_reads_name_the_field_and_repeat() -> None:
     assert list(reads_of(relax.TupleGetItem(pair, 1))) == [(pair, 1)]
     assert list(reads_of(relax.Tuple([x, pair]))) == [(x, WHOLE), (pair, WHOLE)]
     assert list(reads_of(op.concat([x, x]))) == [(x, WHOLE), (x, WHOLE)]
+
+
+def _largest(builder: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+    """The largest elements, whose tuple is packed again before its first field is read."""
+    found = builder.emit(op.topk(x, 1, ret_type="both"))
+    fields = [builder.emit(relax.TupleGetItem(found, index)) for index in (0, 1)]
+    again = builder.emit(relax.Tuple(fields))
+    return op.subtract(x, builder.emit(relax.TupleGetItem(again, 0)))
+
+
+def test_a_tuple_that_is_packed_again_is_left_out() -> None:
+    prepared = PrepareForInference()(module(_largest, x=(2, 7)))
+    values = [binding.value for binding in prepared["main"].body.blocks[0].bindings]
+    assert not any(isinstance(value, relax.Tuple) for value in values)
+    assert sum(isinstance(value, relax.TupleGetItem) for value in values) == 1
+
+
+def test_a_function_whose_tuples_are_unknown_is_itself() -> None:
+    function = module(lambda _builder, x: op.nn.relu(op.topk(x, 1)[0]), x=(2, 7))["main"]
+    assert with_fields_read_directly(function).same_as(function)
 
 
 @I.ir_module
