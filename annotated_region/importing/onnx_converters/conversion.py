@@ -108,7 +108,7 @@ def converted_by_us(
     if known is not None:
         return known
     where = f"{model} cannot be imported: {node_label(node)}"
-    given = OnnxNode(node, where, tuple(inputs), builder, standard, equations)
+    given = OnnxNode(node, where, tuple(inputs), builder, standard, equations, opset)
     agreed = given if domain_of(node) else agreeing(with_tensors(given))
     converter = CONVERTERS.get((domain_of(node), node.op_type))
     if converter is None:

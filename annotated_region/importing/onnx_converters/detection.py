@@ -2,9 +2,9 @@
 
 TVM 0.27.0 replaces a non-constant number of boxes by 0 and an omitted overlap by 0.5; it finds nothing for an
 overlap of 0, which is replaced here by the smallest positive number; it drops and confuses negative scores;
-its type of the result has a row for each box, where there are only those of the selected ones; and for the
-maximum mode of `RoiAlign` it takes the maximum of interpolated values instead of the maximum of the four
-weighted values.
+its type of the result has a row for each box, where there are only those of the selected ones; it shifts the
+boxes of `RoiAlign` by half a pixel before it scales them; and for its maximum mode it takes the maximum of
+interpolated values instead of the maximum of the four weighted values.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ import math
 import numpy as np
 from tvm import relax, tirx
 
-from annotated_region.importing.onnx_converters.node import OnnxNode
+from annotated_region.importing.box_pooling import BoxPooling
+from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode, dtype_of
 from annotated_region.importing.onnx_converters.registry import converts
 from annotated_region.tvm_adapter.types import expect
 
 __all__: list[str] = []
 
 _LEAST = float(np.finfo("float32").tiny)
+_SHIFTED_SINCE = 16  # the operator set in which `RoiAlign` got its coordinates
 
 
 @converts("", "NonMaxSuppression", (2, 5), "center_point_box")
@@ -86,4 +88,15 @@ def _ranked(node: OnnxNode, scores: relax.Expr) -> relax.Expr:
 def _aligned_regions(node: OnnxNode) -> relax.Expr:
     mode = node.text("mode", "avg")
     node.require(mode == "avg", f"has the attribute 'mode' of {mode!r}, which is not supported")
-    return node.by_tvm()
+    default = "half_pixel" if node.opset >= _SHIFTED_SINCE else "output_half_pixel"
+    place = node.text("coordinate_transformation_mode", default)
+    known = ("half_pixel", "output_half_pixel")
+    node.require(place in known, f"has a 'coordinate_transformation_mode' of {place!r}, which is unknown")
+    scale = node.number("spatial_scale", 1.0)
+    node.require(scale != 0, "has a 'spatial_scale' of 0, which leaves no box")
+    image, boxes = node.tensor(0, FLOATS, (4,)), node.tensor(1, FLOATS, (2,))
+    numbers = node.emit(relax.op.expand_dims(node.tensor(2, ("int64",), (1,)), 1))
+    rows = node.emit(relax.op.concat([node.emit(relax.op.astype(numbers, dtype_of(boxes))), boxes], 1))
+    size = (node.integer("output_height", 1, 1), node.integer("output_width", 1, 1))
+    pooling = BoxPooling(size, scale, node.integer("sampling_ratio", 0, 0), place == "half_pixel")
+    return pooling.of(image, rows, node.emit)

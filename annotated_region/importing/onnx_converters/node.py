@@ -46,6 +46,8 @@ class OnnxNode:
         TVM's conversion of ops of the default domain, for converters that compose such ops.
     equations
         The equations between extents on which the model relies.
+    opset
+        The version of the default domain.
     """
 
     proto: onnx.NodeProto
@@ -54,6 +56,7 @@ class OnnxNode:
     builder: relax.BlockBuilder
     standard: StandardOp
     equations: EntryEquations
+    opset: int
 
     def declined(self, why: str) -> ModelError:
         """The error for a node that is not supported, with a reason."""

@@ -7,6 +7,7 @@ from annotated_region.importing.torch_converters import (  # noqa: F401 - each r
     arithmetic,
     assignment,
     bilinear,
+    boxes,
     clamps,
     convolutions,
     copies,
