@@ -66,16 +66,35 @@ def test_a_row_in_whole_numbers_is_as_exact_as_its_digits(library, sample, magni
 @pytest.mark.parametrize("digits", LOST)
 @pytest.mark.parametrize("sample", [*SAMPLES, (4, 4352, 70, 32, True), (8, 2100, 5, 128, False)], ids=str)
 def test_rows_of_any_number_are_as_exact_as_their_digits(library, sample, digits):
-    """Two of the weights are deeper than what is made bytes of at a time."""
+    """Two of the weights are deeper than what is made bytes of at a time.
+
+    The matrix unit, where the processor has one, gives the bits that the vector unit gives.
+    """
     weight = Sample(*sample)
     stored, given = weight.bytes(), weight.described()
     depth, columns = weight.floats.shape
-    for rows in (1, 5, 6, 13):
-        data, found = rows_for(weight, rows), np.empty((rows, columns), "float32")
-        arguments = (pointer(stored), pointer(data), ctypes.c_int64(rows), pointer(found))
-        assert library.multiply_rows_in_digits(given, ctypes.c_int64(digits), *arguments) == 0
+    for rows in (1, 5, 6, 13, 16, 33):
+        data = rows_for(weight, rows)
+        found = np.full((2, rows, columns), np.nan, "float32")
+        for in_tiles in range(1 + library.may_use_tiles()):
+            arguments = (pointer(stored), pointer(data), ctypes.c_int64(rows), pointer(found[in_tiles]))
+            given_digits = ctypes.c_int64(digits)
+            assert library.multiply_rows_in_digits(given, given_digits, in_tiles, *arguments) == 0
         expected = data[:, :depth].astype("float64") @ weight.floats
-        assert (np.abs(found - expected) <= limits(weight, data, digits)).all()
+        assert (np.abs(found[0] - expected) <= limits(weight, data, digits)).all()
+        if library.may_use_tiles():
+            np.testing.assert_array_equal(found[1], found[0])
+
+
+def test_groups_that_no_equal_tiles_divide_are_left_to_the_vector_unit(library):
+    weight = Sample(8, 68, 3, 68, False)
+    data, found = rows_for(weight, 2), np.empty((2, 3), "float32")
+    stored, given = weight.bytes(), weight.described()
+    arguments = (pointer(stored), pointer(data), ctypes.c_int64(2), pointer(found))
+    assert library.multiply_rows_in_digits(given, ctypes.c_int64(3), 1, *arguments) == 2
+    assert library.multiply_rows_in_digits(given, ctypes.c_int64(3), 0, *arguments) == 0
+    expected = data.astype("float64") @ weight.floats
+    assert (np.abs(found - expected) <= limits(weight, data, 3)).all()
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf, 1e-40])

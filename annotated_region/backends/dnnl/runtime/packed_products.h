@@ -95,7 +95,8 @@ inline void multiply_stored(Builder& builder, const NodeRow& node, int64_t rows,
   const Desc data = plain(builder.dims(node.inputs[0]), kFloat);
   std::vector<Argument> arguments = {{DNNL_ARG_SRC, data, builder.fetch(node.inputs[0], data)}};
   const bool is_few = rows <= kMostPackedRows;
-  PackedRows work{{}, rows, level(), is_few && rows > 1 ? 0 : digits};
+  const bool in_tiles = has_instructions(dnnl::cpu_isa::avx512_core_amx) && tile_depth(packed_weight_of(node).group) > 0;
+  PackedRows work{{}, rows, level(), {is_few && rows > 1 ? 0 : digits, !is_few && in_tiles}};
   const List<NodeRow>& nodes = builder.graph().nodes;
   for (int index = static_cast<int>(&node - &nodes[0]); index < nodes.size; ++index) {
     if (&nodes[index] != &node && !is_alike(builder, node, nodes[index])) continue;

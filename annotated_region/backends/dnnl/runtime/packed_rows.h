@@ -47,7 +47,7 @@ struct PackedRows {
   std::vector<PackedPart> parts;
   int64_t rows;
   Level level;
-  int64_t digits;  // of a number; 0 if rows are multiplied as floats
+  DigitFormat format;
 
   const PackedWeight& weight() const { return parts.front().weight; }
   int64_t depth() const { return weight().depth; }
@@ -55,7 +55,7 @@ struct PackedRows {
   size_t padded_bytes(int64_t count) const {
     return padded_depth() == depth() ? 0 : rounded(count * padded_depth() * static_cast<int64_t>(sizeof(float)));
   }
-  size_t row_bytes() const { return digits > 0 ? rounded(digit_bytes(weight(), digits)) : 0; }
+  size_t row_bytes() const { return format.digits > 0 ? rounded(digit_bytes(weight(), format.digits)) : 0; }
 
   bool has_zeros() const {
     return std::any_of(parts.begin(), parts.end(), [](const PackedPart& part) { return part.weight.has_zeros; });
@@ -100,8 +100,8 @@ inline Kernel few_packed_rows(const PackedRows& work) {
     {
       const int64_t share = omp_get_thread_num(), shares = omp_get_num_threads();
       char* const memory = pointers.back() + work.padded_bytes(work.rows) + share * work.row_bytes();
-      const DigitRow digits = digit_row(weight, work.digits, memory);
-      const bool has_digits = work.digits > 0 && make_digits(weight, from, digits);
+      const DigitRow digits = digit_row(weight, work.format.digits, memory);
+      const bool has_digits = work.format.digits > 0 && make_digits(weight, from, digits);
       work.each_tile(pointers, tiles * share / shares, tiles * (share + 1) / shares, [&](const PackedTile& tile) {
         if (!has_digits) return tile.multiply_floats(work.level, from, 0, work.rows);
         multiply_digits(tile.weight, tile.stored, digits, tile.bias, tile.to, tile.width);
@@ -123,8 +123,8 @@ struct BlockMemory {
   explicit BlockMemory(const PackedRows& work) {
     const int64_t rows = rows_of_block(work);
     digits = work.padded_bytes(rows);
-    shares = digits + PackedRows::rounded(DigitBlock::bytes(work.weight(), work.digits, rows));
-    share = PackedRows::rounded(block_bytes(work.weight(), work.digits, rows));
+    shares = digits + PackedRows::rounded(DigitBlock::bytes(work.weight(), work.format, rows));
+    share = PackedRows::rounded(block_bytes(work.weight(), work.format, rows));
   }
 
   size_t bytes() const { return shares + omp_get_max_threads() * share; }
@@ -142,7 +142,7 @@ struct PackedBlock {
   PackedBlock(const PackedRows& given, const std::vector<char*>& all, int64_t begin)
       : work(given), pointers(all), memory(given), first(begin), rows(std::min(rows_of_block(given), given.rows - begin)),
         from(memory.digits > 0 ? floats(all.back()) : floats(all[0]) + begin * given.depth()),
-        digits(given.weight(), given.digits, rows, given.has_zeros(), all.back() + memory.digits) {}
+        digits(given.weight(), given.format, rows, given.has_zeros(), all.back() + memory.digits) {}
 
   void make_digits_of_all() const {
     const int64_t depth = work.padded_depth();
@@ -160,7 +160,7 @@ struct PackedBlock {
   void multiply() const {
     const int64_t tiles = work.tiles(), wanted = (2 * omp_get_max_threads() + tiles - 1) / tiles;
     const int64_t parts = std::max<int64_t>(1, std::min(wanted, rows / kLeastRowsOfShare));
-    const int64_t part_rows = with_padding((rows + parts - 1) / parts, work.digits);
+    const int64_t part_rows = work.format.with_padding((rows + parts - 1) / parts);
 #pragma omp parallel for
     for (int64_t item = 0; item < tiles * parts; ++item) {
       const int64_t begin = item % parts * part_rows, end = std::min(rows, begin + part_rows);

@@ -14,11 +14,16 @@ from kits.backends.dnnl.programs import compiled_with_runtime
 __all__ = ["SAMPLES", "Sample", "compiled", "has_whole_numbers", "pointer"]
 
 PROGRAM = """
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <vector>
 #include "packed_weights.h"
 #include "packed_digits.h"
 #include "packed_lines.h"
+#include "packed_panels.h"
 #include "packed_blocks.h"
+#include "packed_tiles.h"
 using namespace annotated_region_dnnl;
 static PackedWeight weight_of(const int64_t* given) {
   return {given[0], given[1], given[2], given[3], given[4] != 0};
@@ -48,21 +53,28 @@ extern "C" int multiply_in_digits(const int64_t* given, int64_t digits, const ch
   }
   return 0;
 }
-extern "C" int multiply_rows_in_digits(const int64_t* given, int64_t digits, const char* stored,
+extern "C" int may_use_tiles() {  // ARCH_REQ_XCOMP_PERM of the state of tiles
+  return syscall(SYS_arch_prctl, 0x1023, 18) == 0;
+}
+struct Aligned {
+  std::vector<char> bytes;
+  explicit Aligned(int64_t size) : bytes(static_cast<size_t>(size) + 64) {}
+  char* data() { return bytes.data() + -reinterpret_cast<uintptr_t>(bytes.data()) % 64; }
+};
+extern "C" int multiply_rows_in_digits(const int64_t* given, int64_t digits, int in_tiles, const char* stored,
                                        const float* from, int64_t rows, float* to) {
   const PackedWeight weight = weight_of(given);
-  if (!takes_digits(weight)) return 2;
-  std::vector<char> memory(static_cast<size_t>(DigitBlock::bytes(weight, digits, rows)));
-  const DigitBlock all(weight, digits, rows, weight.has_zeros, memory.data());
+  if (!takes_digits(weight) || (in_tiles && tile_depth(weight.group) == 0)) return 2;
+  const DigitFormat format{digits, in_tiles != 0};
+  Aligned memory(DigitBlock::bytes(weight, format, rows)), space(block_bytes(weight, format, rows));
+  const DigitBlock all(weight, format, rows, weight.has_zeros, memory.data());
   for (int64_t row = 0; row < rows; ++row) {
     if (!make_lines(weight, from + row * weight.padded_depth(), all, row)) return 1;
   }
-  std::vector<char> space(static_cast<size_t>(block_bytes(weight, digits, rows)) + 64);
-  char* const aligned = space.data() + -reinterpret_cast<uintptr_t>(space.data()) % 64;
   for (int64_t tile = 0; tile < weight.tiles(); ++tile) {
     const int64_t first = tile * kTileColumns, width = std::min(kTileColumns, weight.columns - first);
     const char* const at = stored + tile * weight.tile_bytes();
-    multiply_rows(weight, at, all, 0, rows, {to + first, weight.columns, nullptr, width}, aligned);
+    multiply_rows(weight, at, all, 0, rows, {to + first, weight.columns, nullptr, width}, space.data());
   }
   return 0;
 }
