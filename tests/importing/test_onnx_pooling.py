@@ -1,4 +1,4 @@
-"""Pooling with paddings that keep extents, beside ONNX Runtime."""
+"""Pooling with paddings that keep extents, and with extents that are rounded up, beside ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import onnx
 import onnxruntime
 import pytest
 import tvm
+from kits.backends.dnnl.dnnl_harness import needs_onednn, ops_on_host
 from tvm import relax
 
 import annotated_region as ar
@@ -42,6 +43,36 @@ def test_extents_are_rounded_up(op, window, strides, auto_pad):
     found = result_of(model)
     assert found.shape == expected.shape
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+ROUNDED_UP = [
+    ("MaxPool", {"kernel_shape": (3, 3), "strides": (2, 2)}),
+    ("MaxPool", {"kernel_shape": (3, 2), "strides": (2, 2), "pads": (1, 0, 0, 1)}),
+    ("MaxPool", {"kernel_shape": (2, 2), "strides": (2, 3), "auto_pad": '"VALID"'}),
+    ("AveragePool", {"kernel_shape": (3, 3), "strides": (2, 2), "count_include_pad": 1}),
+    ("AveragePool", {"kernel_shape": (3, 3), "strides": (2, 2), "pads": (1, 1, 1, 1)}),
+]
+
+
+@needs_onednn
+@pytest.mark.parametrize(("op", "attributes"), ROUNDED_UP, ids=str)
+def test_extents_of_images_of_any_size_are_rounded_up_in_a_region(op, attributes):
+    """Twice in a row, where a comparison in the first extent would be in the second one twice."""
+    texts = ", ".join(
+        f"{name} = {list(value) if isinstance(value, tuple) else value}"
+        for name, value in (attributes | {"ceil_mode": 1}).items()
+    )
+    head = HEAD.replace("[1, 2, 7, 8]", "[1, 2, h, w]").split("{ y", maxsplit=1)[0]
+    model = onnx.parser.parse_model(head + f"{{ t = {op}<{texts}>(x) y = {op}<{texts}>(t) }}")
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    module = ar.partition(ar.from_onnx(model), ["dnnl"])
+    assert not ops_on_host(module, "main")
+    machine = relax.VirtualMachine(ar.build(module).jit(), tvm.cpu())
+    for height, width in ((7, 8), (10, 9), (13, 12)):
+        data = np.random.default_rng(height).standard_normal((1, 2, height, width)).astype("float32")
+        (expected,) = session.run(None, {"x": data})
+        found = machine["main"](tvm.runtime.tensor(data)).numpy()
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_windows_below_their_stride_need_no_padding():

@@ -1,4 +1,7 @@
-"""Pooling with ``auto_pad`` of ``SAME_UPPER`` and ``SAME_LOWER``, converted to explicit paddings."""
+"""Pooling with ``auto_pad`` of ``SAME_UPPER`` and ``SAME_LOWER``, converted to explicit paddings.
+
+So is pooling of images of any size that rounds their extents up.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import replace
 
 from tvm import relax
 
+from annotated_region.importing.last_windows import padding_behind
 from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode
 from annotated_region.importing.onnx_converters.registry import converts
 from annotated_region.importing.onnx_converters.same_padding import extended, is_same, same_padding
@@ -26,7 +30,8 @@ def _pooled(node: OnnxNode) -> relax.Expr:
         "nothing reads it",
     )
     if not is_same(node):
-        return node.by_tvm()
+        rounded_down = _ends_of_last_windows(node)
+        return node.by_tvm(**rounded_down) if rounded_down else node.by_tvm()
     begins, ends = _same_padding(node)
     known = [each for each in (*begins, *ends) if isinstance(each, int)]
     if len(known) == 2 * len(begins):
@@ -38,6 +43,30 @@ def _pooled(node: OnnxNode) -> relax.Expr:
     )
     wider = extended(node, data, begins, ends, -math.inf)
     return replace(node, inputs=(wider,)).by_tvm(auto_pad=b"NOTSET", pads=(0,) * 2 * len(begins), ceil_mode=0)
+
+
+def _ends_of_last_windows(node: OnnxNode) -> dict[str, object] | None:
+    """The attributes of a pooling that rounds down instead of up; None if it need not be changed.
+
+    What is behind an axis counts in no average without padding; with padding, it does up to its end.
+    """
+    extents, kernel = node.shape(node.tensor(0, (), (3, 4, 5)))[2:], node.integers("kernel_shape")
+    count = len(kernel)
+    pads = (node.text("auto_pad", "NOTSET") != "VALID" and node.integers("pads")) or (0,) * 2 * count
+    is_known = all(isinstance(extent, int) for extent in extents)
+    counts = bool(node.integer("count_include_pad", 0, 0, 1)) and any(pads)
+    if is_known or counts or not node.integer("ceil_mode", 0, 0, 1):
+        return None
+    ones = (1,) * count
+    strides, dilations = node.integers("strides") or ones, node.integers("dilations") or ones
+    node.require(
+        len({len(extents), count, len(strides), len(dilations), len(pads) // 2}) == 1,
+        "has windows of other axes than its data",
+    )
+    windows = [(size - 1) * step + 1 for size, step in zip(kernel, dilations, strict=True)]
+    ends = map(padding_behind, windows, strides, pads[count:])
+    settings = {"auto_pad": b"NOTSET", "pads": (*pads[:count], *ends), "ceil_mode": 0}
+    return settings if node.proto.op_type == "MaxPool" else {**settings, "count_include_pad": 0}
 
 
 @converts("", "LpPool", (1, 1), f"{WINDOWS} ceil_mode p")

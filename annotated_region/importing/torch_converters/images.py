@@ -16,7 +16,7 @@ from tvm import relax
 from annotated_region.errors import ModelError
 from annotated_region.importing.axis_products import product_along
 from annotated_region.importing.interpolation import AxisScale, Interpolation, weights
-from annotated_region.importing.torch_converters.poolings import largest_without_places
+from annotated_region.importing.torch_converters.poolings import require_no_places
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.row_scales import RowScale, require_floats, scales_by_factors
 from annotated_region.importing.torch_converters.torch_node import (
@@ -131,7 +131,7 @@ def _parts(extent: int, count: int) -> list[tuple[int, int]]:
 @converts("adaptive_max_pool2d.default", "adaptive_max_pool3d.default")
 def largest_of_parts(node: TorchNode) -> relax.Expr:
     """The maxima of parts of an image or a volume, as many as given; rejected if their places are read."""
-    largest_without_places(node)
+    require_no_places(node)
     data, counts = node.tensor(0), node.argument(1, "output_size")
     assert isinstance(counts, list)
     for axis, count in enumerate(counts, len(extents_of_tensor(data)) - len(counts)):

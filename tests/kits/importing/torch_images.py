@@ -109,4 +109,19 @@ SIZES = {
     "to one row": lambda x: functional.interpolate(
         x, size=(1, x.shape[3]), mode="bilinear", align_corners=True
     ),
+    "maxima, rounded up": lambda x: (
+        functional.max_pool2d(x, 3, 2, ceil_mode=True),
+        functional.max_pool2d(x, 3, 2, 1, ceil_mode=True),
+        functional.max_pool2d(x, 2, 2, 1, ceil_mode=True),
+        functional.max_pool2d(x[0], (3, 2), 2, ceil_mode=True),
+        functional.max_pool3d(x[:, None], (1, 3, 2), (1, 2, 2), ceil_mode=True),
+        functional.max_pool2d(functional.max_pool2d(x, 2, 2, ceil_mode=True), 2, 2, ceil_mode=True),
+    ),
+    "means, rounded up": lambda x: (
+        functional.avg_pool1d(x[:, 0], 3, 2, ceil_mode=True),
+        functional.avg_pool2d(x, 3, 2, ceil_mode=True),
+        functional.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False),
+        functional.avg_pool2d(x, 3, 2, 1, ceil_mode=True, divisor_override=5),
+        functional.avg_pool3d(x[:, None], (1, 3, 2), (1, 2, 2), ceil_mode=True),
+    ),
 }
