@@ -43,7 +43,7 @@ __all__ = [
 Problems: TypeAlias = Iterator[str | None]
 """Reasons to decline an op; None for each check that passed."""
 
-HIGHEST_RANK = 6
+HIGHEST_RANK = 8
 FLOAT = "float32"
 FLOATS = (FLOAT, "float16", "bfloat16")
 """The types that regions compute in float32."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
+from operator import mul
 
 from tvm import relax, tirx
 
@@ -232,6 +234,10 @@ def _fields_problems(op: OpView) -> Problems:
     yield from field_problems(op.arg_types[0], "its operands", "operand", MOVABLE)
 
 
+HIGHEST_RANK_OF_CONCAT = 6
+"""oneDNN 3.2 ends the process where it joins tensors of more axes."""
+
+
 @converts("relax.concat", "relax.stack", operands=(), result=MOVABLE, unless=_fields_problems)
 def _concat(call: OpConversion) -> TensorId:
     """Concatenation along an axis; a stack inserts the axis first."""
@@ -240,7 +246,20 @@ def _concat(call: OpConversion) -> TensorId:
     parts = call.parts()
     if call.op.name == "relax.stack":
         parts = tuple(reshape(call.graph, part, (*shape[:axis], 1, *shape[axis + 1 :])) for part in parts)
-    return parts[0] if len(parts) == 1 else call.add(Kind.CONCAT, parts, Concat(axis))
+    if len(parts) == 1:
+        return parts[0]
+    if len(shape) > HIGHEST_RANK_OF_CONCAT:
+        return _flat_concat(call, parts, axis)
+    return call.add(Kind.CONCAT, parts, Concat(axis))
+
+
+def _flat_concat(call: OpConversion, parts: Sequence[TensorId], axis: int) -> TensorId:
+    """The same, with one axis in place of those before it, and one in place of those behind it."""
+    graph, shape = call.graph, call.shape
+    outer, inner = (reduce(mul, extents, 1) for extents in (shape[:axis], shape[axis + 1 :]))
+    flat = tuple(reshape(graph, part, (outer, graph.shape(part)[axis], inner)) for part in parts)
+    joined = graph.add(Kind.CONCAT, flat, (outer, shape[axis], inner), Concat(1))
+    return reshape(graph, joined, shape)
 
 
 LARGEST_FACTOR = 8

@@ -1,0 +1,71 @@
+"""Tensors of seven and eight axes, as windows of videos and positions of their patches have them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kits.backends.dnnl.dnnl_harness import needs_onednn, offload, ops_on_host, single
+from tvm import relax, tirx
+from tvm.relax import op
+
+SHAPES = {7: (2, 1, 3, 2, 2, 1, 4), 8: (2, 1, 3, 2, 2, 1, 4, 2)}
+
+
+def permutation(rank):
+    """Of windows: the places in one, behind the places of windows."""
+    return [0, 2, 4, 6, 1, 3, 5] if rank == 7 else [0, 1, 3, 5, 2, 4, 6, 7]
+
+
+OPS = {
+    # name: the expression in Relax, and in numpy
+    "joined in front": (lambda x, y: op.concat([x, y], 0), lambda x, y: np.concatenate([x, y], 0)),
+    "joined inside": (lambda x, y: op.concat([x, y, x], 3), lambda x, y: np.concatenate([x, y, x], 3)),
+    "joined at the end": (lambda x, y: op.concat([x, y], -1), lambda x, y: np.concatenate([x, y], -1)),
+    "joined with a slice": (
+        lambda x, y: op.concat([x, op.strided_slice(y, [2], [1], [3])], 2),
+        lambda x, y: np.concatenate([x, y[:, :, 1:3]], 2),
+    ),
+    "permuted": (
+        lambda x, y: op.permute_dims(x, permutation(x.ty.ndim)),
+        lambda x, y: x.transpose(permutation(x.ndim)),
+    ),
+    "permuted and joined": (
+        lambda x, y: op.concat([op.permute_dims(each, permutation(each.ty.ndim)) for each in (x, y)], 4),
+        lambda x, y: np.concatenate([each.transpose(permutation(each.ndim)) for each in (x, y)], 4),
+    ),
+    "added along axes": (
+        lambda x, y: op.add(x, op.max(y, [1, 3, 6], keepdims=True)),
+        lambda x, y: x + y.max((1, 3, 6), keepdims=True),
+    ),
+    "summed": (lambda x, y: op.sum(x, [2, 4]), lambda x, y: x.sum((2, 4))),
+    "spread": (
+        lambda x, y: op.broadcast_to(x, [2, 5, *x.ty.shape.values[2:]]),
+        lambda x, y: np.broadcast_to(x, (2, 5, *x.shape[2:])),
+    ),
+}
+
+
+@needs_onednn
+@pytest.mark.parametrize("rank", SHAPES)
+@pytest.mark.parametrize("name", OPS)
+def test_numbers_are_those_of_numpy(name, rank):
+    in_relax, in_numpy = OPS[name]
+    x, y = (relax.Var(each, relax.TensorType(SHAPES[rank], "float32")) for each in "xy")
+    offloaded = offload(single([x, y], op.nn.relu(in_relax(x, y))))
+    assert not ops_on_host(offloaded.module)
+    random = np.random.default_rng(rank)
+    arrays = [random.standard_normal(SHAPES[rank]).astype("float32") for _ in range(2)]
+    (found,) = offloaded.call("main", *arrays)
+    np.testing.assert_allclose(found, np.maximum(in_numpy(*arrays), 0), 1e-6, 1e-6)
+
+
+@needs_onednn
+def test_tensors_of_a_symbolic_batch_are_joined():
+    batch = tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((batch, *SHAPES[8][1:]), "float32"))
+    offloaded = offload(single([x], op.nn.relu(op.concat([x, op.nn.relu(x)], 3))))
+    assert not ops_on_host(offloaded.module)
+    for count in (1, 3):
+        array = np.random.default_rng(count).standard_normal((count, *SHAPES[8][1:])).astype("float32")
+        (found,) = offloaded.call("main", array)
+        np.testing.assert_array_equal(found, np.maximum(np.concatenate([array, array], 3), 0))
