@@ -80,3 +80,15 @@ def test_thresholds_that_are_left_out_drop_no_score(scores: list[float]) -> None
     machine = relax.VirtualMachine(ar.build(ar.from_onnx(model)), tvm.cpu())
     found = machine["main"](tvm.runtime.tensor(boxes), tvm.runtime.tensor(given)).numpy()
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_number_of_boxes_that_is_no_limit_keeps_all() -> None:
+    """PyTorch's exporter writes it so."""
+    boxes = np.array([[[0, 0, 1, 1], [0, 0.7, 1, 1.7], [0, 0.9, 1, 1.9], [0, 3, 1, 4]]], "float32")
+    scores = np.array([[[0.9, 0.8, 0.7, 0.6]]], "float32")
+    model = onnx.parser.parse_model(SUPPRESSION.replace("{4}", f"{{{2**63 - 1}}}"))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, {"boxes": boxes, "scores": scores})
+    machine = relax.VirtualMachine(ar.build(ar.from_onnx(model)), tvm.cpu())
+    found = machine["main"](tvm.runtime.tensor(boxes), tvm.runtime.tensor(scores)).numpy()
+    np.testing.assert_array_equal(found, expected)

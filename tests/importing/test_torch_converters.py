@@ -110,6 +110,15 @@ def test_images_of_other_sizes_are_resized_in_one_region(torch_functions):
 
 
 @needs_onednn
+def test_slices_with_steps_are_assigned_in_one_region(torch_functions):
+    model = torch_functions.Each([torch_functions.GROUPS["slices"]["assigned by steps"]])
+    shapes = (dict.fromkeys((0, 1), torch_functions.torch.export.Dim.DYNAMIC),)
+    example = torch_functions.seeded(2, 7, torch_functions.WIDTH)
+    program = torch_functions.torch.export.export(model, (example,), dynamic_shapes=shapes)
+    assert not ops_on_host(ar.partition(ar.from_exported_program(program), ["dnnl"]), "main")
+
+
+@needs_onednn
 def test_images_of_any_size_are_resized_in_one_region(torch_functions):
     functions, free = list(torch_functions.SIZES.values()), torch_functions.torch.export.Dim.DYNAMIC
     program = torch_functions.torch.export.export(

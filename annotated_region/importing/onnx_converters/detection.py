@@ -38,12 +38,23 @@ def _suppression(node: OnnxNode) -> relax.Expr:
     least = max(least, 0.0) if is_ranked else least
     node.require(least >= 0, f"has a 'score_threshold' of {least}, which is not supported")
     boxes, scores = node.tensor(0, ("float32",), (3,)), node.tensor(1, ("float32",), (3,))
-    limits = (int(most), max(float(overlap), _LEAST), float(least))
+    limits = (_most_boxes(node, int(most), boxes), max(float(overlap), _LEAST), float(least))
     types = ("int64", "float32", "float32")
     inputs = [boxes, _ranked(node, scores) if is_ranked else scores]
     inputs += [relax.const(limit, dtype) for limit, dtype in zip(limits, types, strict=True)]
     attributes = {"center_point_box": node.integer("center_point_box", 0, 0, 1)}
     return _counted(node, node.standard("NonMaxSuppression", inputs, attributes))
+
+
+def _most_boxes(node: OnnxNode, most: int, boxes: relax.Expr) -> int:
+    """The limit, for which TVM reserves memory; exporters write the largest integer where there is none."""
+    count = node.shape(boxes)[1]
+    if isinstance(count, int):
+        return min(most, count)
+    node.require(
+        most < 2**31, "has no limit of 'max_output_boxes_per_class' for a symbolic number of boxes; give one"
+    )
+    return most
 
 
 def _counted(node: OnnxNode, selected: relax.Expr) -> relax.Expr:

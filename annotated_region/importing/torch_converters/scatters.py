@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from tvm import relax, tirx
 
 from annotated_region.importing.torch_converters.bounds import END, bound_in
@@ -68,7 +69,10 @@ def _differ(one: int | relax.Expr, other: int | relax.Expr) -> bool:
 
 @converts("slice_scatter.default")
 def assigned_slice(node: TorchNode) -> relax.Expr | None:
-    """A tensor with a slice of stride 1 replaced: the concatenation of the parts before, in and after it."""
+    """A tensor with a slice replaced: the concatenation of the parts before, in and after it.
+
+    One with a stride, whose places are known, is taken from the concatenation of both tensors.
+    """
     data, source = node.tensor(0), node.tensor(1)
     begin, end = node.argument(3, "start"), node.argument(4, "end")
     axis, step = node.argument(2, "dim", 0), node.argument(5, "step", 1)
@@ -77,7 +81,7 @@ def assigned_slice(node: TorchNode) -> relax.Expr | None:
     axis %= len(extents)
     first, behind = _bound(begin, extents[axis], 0), _bound(end, extents[axis], extents[axis])
     if step != 1:
-        return None
+        return _assigned_by_steps(node, data, source, (axis, first, behind, step))
     if first is None or behind is None:
         given = node.given(3, "start")
         start = 0 if given is None else bound_in(extents[axis], begin, given)
@@ -90,6 +94,20 @@ def assigned_slice(node: TorchNode) -> relax.Expr | None:
             node.emit(relax.op.strided_slice(data, [axis], [behind], [extents[axis]], assume_inbound=True))
         )
     return source if len(parts) == 1 else node.emit(relax.op.concat(parts, axis))
+
+
+def _assigned_by_steps(
+    node: TorchNode, data: relax.Expr, source: relax.Expr, places: tuple[object, ...]
+) -> relax.Expr | None:
+    """A tensor with the elements at these steps along an axis replaced; None if the places are not known."""
+    axis, *bounds = (each for each in places if isinstance(each, int))
+    extent = extents_of_tensor(data)[axis]
+    if len(bounds) < 3 or not isinstance(extent, int):
+        return None
+    order, changed = np.arange(extent), slice(*bounds)
+    order[changed] = extent + np.arange(len(order[changed]))
+    both = node.emit(relax.op.concat([data, source], axis))
+    return node.emit(relax.op.take(both, relax.const(order, "int64"), axis))
 
 
 def _bound(value: object, extent: int | relax.Expr, missing: int | relax.Expr) -> int | relax.Expr | None:

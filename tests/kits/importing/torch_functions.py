@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional
 
 from kits.importing.torch_images import IMAGES, SIZES
+from kits.importing.torch_slices import every_other, every_third_column
 
 __all__ = ["GROUPS", "IMAGES", "REFUSED", "WIDTH", "Each", "PackedLinear", "flat", "seeded"]
 
@@ -139,6 +140,7 @@ SLICES = {
     "all but one": lambda x: x[:, 1:] + x[:, :-1],
     "columns": lambda x: x[:, -2] + x.select(2, -1)[:, :1],
     "assigned": lambda x: assigned(x * 1),
+    "assigned by steps": lambda x: (every_other(x * 1), every_third_column(x * 1)),
     "assigned in the middle": lambda x: assigned_in_the_middle(x * 1),
     "the last, counted": lambda x: (
         x[:, -(x.shape[1] // 2) :],
