@@ -20,7 +20,7 @@ from tvm import relax
 
 from annotated_region.backends.dnnl.packed_weight import PackedWeight
 from annotated_region.backends.dnnl.parameters import NO_PARAMETERS, Curve, Parameters, Permutation
-from annotated_region.tvm_adapter.arithmetic import provably_equal
+from annotated_region.functions.polynomials import are_equal
 
 __all__ = [
     "DataType",
@@ -430,7 +430,7 @@ def same_dim(left: Dim, right: Dim) -> bool:
     is_same = (
         not isinstance(left, int) and not isinstance(right, int) and tvm_ffi.structural_equal(left, right)
     )
-    return bool(is_same or provably_equal(left, right))
+    return bool(is_same or are_equal(left, right))
 
 
 def same_shape(left: Sequence[Dim], right: Sequence[Dim]) -> bool:

@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING
 
 from tvm import relax
 
+from annotated_region.functions.polynomials import are_equal
 from annotated_region.importing.equations import Equations, common_extent
+from annotated_region.importing.torch_converters.plain_extents import is_known_at_entry
 from annotated_region.importing.torch_converters.torch_node import extents_of_tensor, has_known_shape
 from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal
+from annotated_region.tvm_adapter.types import expect
 
 if TYPE_CHECKING:
     from torch import fx
@@ -55,14 +58,36 @@ class Agreement:
     @contextmanager
     def of_operands(self, name: str, node: fx.Node, importer: ExportedProgramImporter) -> Iterator[None]:
         """Inside of it, the values of operands have extents that TVM knows to be equal."""
+        changed = self._fitted(node, importer) if name == "expand.default" else {}
         operands = _operands(node, importer) if name in _BROADCASTING else []
-        changed = {each.node: self._reshaped(each, operands, importer) for each in operands}
+        changed |= {each.node: self._reshaped(each, operands, importer) for each in operands}
         before = {each: importer.env[each] for each in changed}
         importer.env.update(changed)
         try:
             yield
         finally:
             importer.env.update(before)
+
+    def _fitted(self, node: fx.Node, importer: ExportedProgramImporter) -> dict[fx.Node, relax.Expr]:
+        """The data of an ``expand``, with the extents that it asks for along axes that it does not repeat."""
+        sizes = expect(list, node.args[1])
+        asked = [importer.env[size] if hasattr(size, "meta") else size for size in sizes]
+        return {each.node: self._of_sizes(each, asked, importer) for each in _operands(node, importer)}
+
+    def _of_sizes(
+        self, operand: _Operand, asked: Sequence[Extent], importer: ExportedProgramImporter
+    ) -> relax.Expr:
+        extents = list(operand.extents)
+        for axis in range(-len(extents), 0):
+            wanted = asked[axis]
+            is_one = isinstance(wanted, int) and wanted == 1
+            if isinstance(extents[axis], int) or not (is_one or operand.repeats[axis] is False):
+                continue
+            keeps = isinstance(wanted, int) and wanted == -1
+            if not keeps and is_known_at_entry(extents[axis], operand.node.graph):
+                self._require(extents[axis], wanted)
+                extents[axis] = wanted
+        return self._emitted(operand, extents, importer)
 
     def _reshaped(
         self, operand: _Operand, operands: Sequence[_Operand], importer: ExportedProgramImporter
@@ -74,8 +99,18 @@ class Agreement:
                 continue
             wanted = 1 if operand.repeats[axis] else common
             if not isinstance(extents[axis], int):
-                self.equations.require(extents[axis], wanted)
+                self._require(extents[axis], wanted)
             extents[axis] = wanted
+        return self._emitted(operand, extents, importer)
+
+    def _require(self, one: Extent, other: Extent) -> None:
+        if not are_equal(one, other):
+            self.equations.require(one, other)
+
+    def _emitted(
+        self, operand: _Operand, extents: Sequence[Extent], importer: ExportedProgramImporter
+    ) -> relax.Expr:
+        """The operand with other extents; itself if TVM knows that they are equal."""
         if all(map(provably_equal, extents, operand.extents)):
             return operand.value
         return importer.block_builder.emit(relax.op.reshape(operand.value, relax.ShapeExpr(extents)))

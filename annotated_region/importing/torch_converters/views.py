@@ -13,13 +13,14 @@ from operator import mul
 import numpy as np
 from tvm import relax
 
+from annotated_region.functions.polynomials import are_equal
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import (
     TorchNode,
     dtype_of_tensor,
     extents_of_tensor,
 )
-from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal
+from annotated_region.tvm_adapter.arithmetic import Extent
 
 
 @converts("repeat.default")
@@ -62,7 +63,7 @@ def _quotient(extents: Sequence[Extent], others: Sequence[Extent]) -> Extent | N
     """The product of extents divided by that of others; None if a symbolic one of these is not among them."""
     left, number = list(extents), 1
     for other in others:
-        place = next((index for index, each in enumerate(left) if provably_equal(each, other)), None)
+        place = next((index for index, each in enumerate(left) if are_equal(each, other)), None)
         if place is not None:
             del left[place]
         elif isinstance(other, int) and other > 0:

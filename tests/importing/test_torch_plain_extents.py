@@ -1,0 +1,56 @@
+"""Extents that are computed step by step from the length of padded sequences, as PyTorch knows them."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+import numpy as np
+import pytest
+import tvm
+from kits.backends.dnnl.dnnl_harness import external_functions, needs_onednn, ops_on_host
+from tvm import relax
+
+import annotated_region as ar
+
+# PyTorch warns of its own use of its own code.
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
+
+TARGETS = ["", pytest.param("dnnl", marks=needs_onednn), "onnxruntime"]
+
+
+@pytest.fixture
+def padded(with_torch) -> ModuleType:
+    return importlib.import_module("kits.importing.torch_padded_blocks")
+
+
+def machine_of(case, target):
+    module = ar.from_exported_program(case.program())
+    partitioned = ar.partition(module, [target]) if target else module
+    return relax.VirtualMachine(ar.build(partitioned).jit(), tvm.cpu())
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", ["chunks", "loop"])
+def test_blocks_of_padded_sequences_are_computed_as_in_torch(padded, name, target):
+    case = padded.CASES[name]
+    machine = machine_of(case, target)
+    for given in case.calls:
+        (found,) = machine["main"](tvm.runtime.tensor(given[0].numpy()))
+        np.testing.assert_allclose(found.numpy(), case.answers(given)[0], 1e-4, 1e-4)
+
+
+@needs_onednn
+@pytest.mark.parametrize("name", ["chunks", "loop"])
+def test_blocks_of_padded_sequences_are_one_region(padded, name):
+    partitioned = ar.partition(ar.from_exported_program(padded.CASES[name].program()), ["dnnl"])
+    assert not ops_on_host(partitioned, "main")
+    assert len(external_functions(partitioned)) == 1
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_more_blocks_than_when_exported_are_refused(padded, target):
+    """Each block but the first one would be left out of the result."""
+    machine = machine_of(padded.CASES["loop"], target)
+    with pytest.raises(ValueError, match=r"\+ 15\) // 16 must be 1, where .* is extent 1 of x"):
+        machine["main"](tvm.runtime.tensor(np.zeros((2, 17, 8), "float32")))

@@ -1,0 +1,49 @@
+"""Programs of PyTorch that pad sequences to whole blocks, and compute extents from these step by step."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.export import Dim
+from torch.nn import functional
+
+from kits.importing.torch_blocks import Case, seeded
+
+__all__ = ["CASES"]
+
+
+class Chunks(nn.Module):
+    """A product within each block; its size is the padded length divided by the number of blocks."""
+
+    def forward(self, x):
+        batch, length = x.shape[:2]
+        more = (4 - length % 4) % 4
+        padded = functional.pad(x, (0, 0, 0, more))
+        blocks = padded.reshape(batch, -1, 4, 8)
+        count = (length + more) // 4
+        size = (length + more) // count
+        weights = blocks.sum(-1)[..., None].expand(batch, count, size, size)
+        weights = weights.masked_fill(torch.ones(size, size).tril() == 0, 0)
+        mixed = torch.matmul(weights, blocks).reshape(batch, length + more, 8)
+        return [(mixed + padded)[:, :length]]
+
+
+class Loop(nn.Module):
+    """A loop over blocks, which runs once when it is exported: longer sequences are another model."""
+
+    def forward(self, x):
+        batch, length = x.shape[:2]
+        more = (16 - length % 16) % 16
+        blocks = functional.pad(x, (0, 0, 0, more)).reshape(batch, -1, 16, 8)
+        result = torch.zeros_like(blocks)
+        for place in range((length + more) // 16):
+            one = blocks[:, place : place + 1]
+            result[:, place] = torch.matmul(one @ one.transpose(-1, -2), blocks)[:, 0]
+        return [result.reshape(batch, -1, 8)[:, :length]]
+
+
+SHAPES = ({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},)
+CASES = {
+    "chunks": Case(Chunks(), SHAPES, [(seeded(2, length, 8),) for length in (13, 5, 18, 4)]),
+    "loop": Case(Loop(), SHAPES, [(seeded(2, length, 8),) for length in (13, 5, 16)]),
+}
