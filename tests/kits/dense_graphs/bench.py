@@ -16,7 +16,7 @@ T = TypeVar("T")
 EXTENTS = (1, 2, 3, 4, 5, 8, 16, 17)
 CHANCES = (0.36, 0.22, 0.2, 0.09, 0.03, 0.05, 0.03, 0.02)
 LARGEST = 3000  # elements of a tensor
-HIGHEST_RANK = 5
+HIGHEST_RANK = 8
 
 
 def times(a: Dim, b: Dim) -> Dim:
