@@ -202,8 +202,9 @@ def _slice(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) 
     assert isinstance(node.parameters, Begins)
     parts = zip(operands[0], result, node.parameters.begins, node.parameters.steps, strict=True)
     for whole, extent, begin, step in parts:
-        is_known = isinstance(whole, int) and isinstance(extent, int)
-        if is_known and (begin < 0 or step < 1 or begin + (extent - 1) * step >= whole):
+        if not all(isinstance(each, int) for each in (whole, extent, begin)):
+            continue
+        if begin < 0 or step < 1 or begin + (extent - 1) * step >= whole:
             yield f"{extent} elements from {begin} by {step} leave an axis of {whole}"
 
 

@@ -125,11 +125,17 @@ class _GraphTables:
         )
 
     def encoded_node(self, node: Node) -> Node:
-        names = [field.name for field in fields(node.parameters) if field.type == "int | relax.Expr"]
+        names = [each.name for each in fields(node.parameters) if "int | relax.Expr" in str(each.type)]
         if not names:
             return node
-        codes = {name: self.variables.code(getattr(node.parameters, name)) for name in names}
+        codes = {name: self.code(getattr(node.parameters, name)) for name in names}
         return replace(node, parameters=replace(node.parameters, **codes))
+
+    def code(self, value: Dim | tuple[Dim, ...]) -> int | tuple[int, ...]:
+        """The encoding of what may depend on extents."""
+        return (
+            tuple(map(self.variables.code, value)) if isinstance(value, tuple) else self.variables.code(value)
+        )
 
     def views(self) -> list[str]:
         """The rows of views with an open extent."""

@@ -98,7 +98,8 @@ def _mentions(number: Dim, extent: relax.Var) -> bool:
 
 def _is_parameter(node: Node, extent: relax.Var) -> bool:
     values = (getattr(node.parameters, field.name) for field in fields(node.parameters))
-    return any(isinstance(value, relax.Expr) and _mentions(value, extent) for value in values)
+    numbers = (each for value in values for each in (value if isinstance(value, tuple) else (value,)))
+    return any(isinstance(number, relax.Expr) and _mentions(number, extent) for number in numbers)
 
 
 def _view(graph: Graph, node: Node, views: dict[TensorId, OpenView]) -> OpenView | None:

@@ -180,9 +180,9 @@ class Permutation(Parameters):
 
 @dataclass(frozen=True, slots=True)
 class Begins(Parameters):
-    """A strided slice: the begin and step on each axis."""
+    """A strided slice: the begin and step on each axis; a begin may depend on extents."""
 
-    begins: tuple[int, ...]
+    begins: tuple[int | relax.Expr, ...]
     steps: tuple[int, ...]
 
 

@@ -60,6 +60,7 @@ TYPES = {
     "float": "float",
     "str": "dnnl_alg_kind_t",
     "tuple[int, ...]": "List<int64_t>",
+    "tuple[int | relax.Expr, ...]": "List<int64_t>",
     "TensorId | None": "int",
     **{name: name for name in ENUMERATIONS},
 }

@@ -17,6 +17,7 @@ from annotated_region.backends.dnnl.ops.checks import (
     WHOLE,
     Problems,
     field_problems,
+    is_made_of_extents,
     is_whole,
     tensor_problem,
 )
@@ -37,6 +38,7 @@ from annotated_region.backends.dnnl.views import (
     permuted_shape,
     reshape,
 )
+from annotated_region.functions.extent_bounds import bounds_of
 from annotated_region.targets.op_view import OpView
 from annotated_region.tvm_adapter.types import expect
 
@@ -105,10 +107,14 @@ def _repeat(call: OpConversion) -> TensorId:
     return reshape(graph, broadcast_to(graph, reshape(graph, call.operand(0), apart), wide), shape)
 
 
-def part(call: OpConversion, begins: Sequence[int], steps: Sequence[int], shape: Sequence[Dim]) -> TensorId:
+def part(call: OpConversion, begins: Sequence[Dim], steps: Sequence[int], shape: Sequence[Dim]) -> TensorId:
     """The strided slice of the data with these begins and steps; the data itself if that is all of it."""
     data = call.operand(0)
-    if not any(begins) and set(steps) == {1} and same_shape(call.graph.shape(data), shape):
+    if (
+        all(isinstance(begin, int) and begin == 0 for begin in begins)
+        and set(steps) == {1}
+        and same_shape(call.graph.shape(data), shape)
+    ):
         return data
     return call.graph.add(Kind.SLICE, (data,), shape, Begins(tuple(begins), tuple(steps)))
 
@@ -142,7 +148,7 @@ def _split(call: OpConversion) -> tuple[TensorId, ...]:
 
 def _window_problem(op: OpView) -> Problems:
     if _window(op) is None:
-        yield "its begins are not constant or its steps are not positive"
+        yield "its begins are neither constant nor extents inside of the data, or its steps are not positive"
 
 
 @converts("relax.strided_slice", types=MOVABLE, result=MOVABLE, unless=_window_problem)
@@ -152,17 +158,28 @@ def _strided_slice(call: OpConversion) -> TensorId:
     return part(call, *window, call.shape)
 
 
-def _window(op: OpView) -> tuple[list[int], list[int]] | None:
-    """Begin and step of a strided slice on every axis; None unless constant, with positive steps."""
+def _window(op: OpView) -> tuple[list[Dim], list[int]] | None:
+    """Begin and step of a strided slice on every axis; None unless known, with positive steps."""
     extents = extents_of(op.arg_types[0]) or ()
-    begins, steps = [0] * len(extents), [1] * len(extents)
-    axes, first, _last, *stride = map(_numbers, op.args[1:])
+    begins: list[Dim] = [0] * len(extents)
+    steps = [1] * len(extents)
+    axes, *stride = map(_numbers, (op.args[1], *op.args[4:]))
+    first = _dims(op.args[2])
     if axes is None or first is None or None in stride:
         return None
     by = stride[0] if stride and stride[0] is not None else [1] * len(axes)
     inside = bool(op.attrs["assume_inbound"])
     for axis, begin, step in zip(axes, first, by, strict=True):
         extent = extents[axis]
+        if not isinstance(begin, int):
+            if (
+                step != 1
+                or not inside
+                or not _is_inside(begin, (extents_of(op.out_type) or ())[axis], extent)
+            ):
+                return None
+            begins[axis] = begin
+            continue
         # In a symbolic extent, a slice is only in bounds if `assume_inbound` is set.
         if step < 1 or (begin and not isinstance(extent, int) and not (begin > 0 and inside)):
             return None
@@ -172,11 +189,24 @@ def _window(op: OpView) -> tuple[list[int], list[int]] | None:
     return begins, steps
 
 
+def _is_inside(begin: relax.Expr, count: Dim, extent: Dim) -> bool:
+    """Whether a part of an axis is inside of it for any extents; the runtime does not check it."""
+    return (
+        is_made_of_extents(begin) and bounds_of(begin)[0] >= 0 and bounds_of(extent - begin - count)[0] >= 0
+    )
+
+
 def _numbers(argument: relax.Expr) -> list[int] | None:
+    numbers = [each for each in _dims(argument) or () if isinstance(each, int)]
+    return numbers if len(numbers) == len(getattr(argument, "fields", (None,))) else None
+
+
+def _dims(argument: relax.Expr) -> list[Dim] | None:
+    """The fields of a tuple, numbers as int."""
     fields = getattr(argument, "fields", None)
-    if fields is None or not all(isinstance(field, tirx.IntImm) for field in fields):
+    if fields is None:
         return None
-    return [int(field) for field in fields]
+    return [int(field) if isinstance(field, tirx.IntImm) else field for field in fields]
 
 
 def _width_problem(op: OpView) -> Problems:

@@ -181,10 +181,18 @@ class Tensors {
     return std::any_of(extents.begin(), extents.end(), [](int64_t extent) { return extent < 0; });
   }
 
+  // Whether a number of the node itself depends on extents.
+  static bool has_symbolic_numbers(const NodeRow& node) {
+    if (node.kind == Kind::range) return parameters_of<RangeRow>(node).start < 0;
+    if (node.kind != Kind::slice) return false;
+    const List<int64_t>& begins = parameters_of<BeginsRow>(node).begins;
+    return std::any_of(begins.begin(), begins.end(), [](int64_t begin) { return begin < 0; });
+  }
+
   void find_varying() {
     varies_.assign(graph_.tensors.size, false);
     for (const NodeRow& node : graph_.nodes) {
-      bool varies = has_symbols(node.output) || (node.kind == Kind::range && parameters_of<RangeRow>(node).start < 0);
+      bool varies = has_symbols(node.output) || has_symbolic_numbers(node);
       for_operands(node, [&](int tensor) { varies = varies || varies_[tensor] || has_symbols(tensor); });
       varies_[node.output] = varies;
     }

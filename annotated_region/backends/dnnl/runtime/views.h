@@ -47,7 +47,7 @@ inline void slice(Builder& builder, const NodeRow& node) {
   Place place = whole;
   Dims strides = from.get_strides();
   for (int axis = 0; axis < begins.size; ++axis) {
-    place.offset += begins[axis] * strides[axis] * element_bytes(from);
+    place.offset += builder.number(begins[axis]) * strides[axis] * element_bytes(from);
     strides[axis] *= steps[axis];
   }
   const Dims& dims = builder.dims(node.output);
