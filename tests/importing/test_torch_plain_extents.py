@@ -31,8 +31,8 @@ def machine_of(case, target):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", ["chunks", "loop"])
-def test_blocks_of_padded_sequences_are_computed_as_in_torch(padded, name, target):
+@pytest.mark.parametrize("name", ["chunks", "skip", "loop"])
+def test_what_follows_from_extents_is_computed_as_in_torch(padded, name, target):
     case = padded.CASES[name]
     machine = machine_of(case, target)
     for given in case.calls:
@@ -41,8 +41,8 @@ def test_blocks_of_padded_sequences_are_computed_as_in_torch(padded, name, targe
 
 
 @needs_onednn
-@pytest.mark.parametrize("name", ["chunks", "loop"])
-def test_blocks_of_padded_sequences_are_one_region(padded, name):
+@pytest.mark.parametrize("name", ["chunks", "skip", "loop"])
+def test_what_follows_from_extents_is_one_region(padded, name):
     partitioned = ar.partition(ar.from_exported_program(padded.CASES[name].program()), ["dnnl"])
     assert not ops_on_host(partitioned, "main")
     assert len(external_functions(partitioned)) == 1

@@ -1,4 +1,4 @@
-"""Operands of elementwise ops whose extents are equal in PyTorch, though TVM 0.27 cannot prove it.
+"""Operands of elementwise ops and joined tensors whose extents are equal in PyTorch, though TVM cannot prove it.
 
 TVM gives the sum of tensors of the extents ``n`` and ``64 - max(64 - n, 0)`` no shape, after which neither
 TVM nor targets know any. An exporter accepts the sum only if the extents are equal in every run it allows,
@@ -34,6 +34,7 @@ _BROADCASTING = frozenset(
     + [f"{name}.default" for name in ("maximum", "minimum", "floor_divide", "logical_and", "logical_or")]
     + ["div.Tensor_mode", "pow.Tensor_Tensor", "where.self", "masked_fill.Scalar", "masked_fill.Tensor"]
 )
+_JOINING = "cat.default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,11 @@ class Agreement:
     def of_operands(self, name: str, node: fx.Node, importer: ExportedProgramImporter) -> Iterator[None]:
         """Inside of it, the values of operands have extents that TVM knows to be equal."""
         changed = self._fitted(node, importer) if name == "expand.default" else {}
-        operands = _operands(node, importer) if name in _BROADCASTING else []
-        changed |= {each.node: self._reshaped(each, operands, importer) for each in operands}
+        operands = _operands(node, importer) if name in (*_BROADCASTING, _JOINING) else []
+        apart = None
+        if name == _JOINING:
+            operands, apart = _joined(node, operands)
+        changed |= {each.node: self._reshaped(each, operands, apart, importer) for each in operands}
         before = {each: importer.env[each] for each in changed}
         importer.env.update(changed)
         try:
@@ -90,10 +94,17 @@ class Agreement:
         return self._emitted(operand, extents, importer)
 
     def _reshaped(
-        self, operand: _Operand, operands: Sequence[_Operand], importer: ExportedProgramImporter
+        self,
+        operand: _Operand,
+        operands: Sequence[_Operand],
+        apart: int | None,
+        importer: ExportedProgramImporter,
     ) -> relax.Expr:
+        """The operand with the extents of the others, but for an axis that may differ."""
         extents = list(operand.extents)
         for axis in range(-len(extents), 0):
+            if axis == apart:
+                continue
             common = _common([each for each in operands if len(each.extents) >= -axis], axis)
             if common is None or provably_equal(extents[axis], common):
                 continue
@@ -114,6 +125,13 @@ class Agreement:
         if all(map(provably_equal, extents, operand.extents)):
             return operand.value
         return importer.block_builder.emit(relax.op.reshape(operand.value, relax.ShapeExpr(extents)))
+
+
+def _joined(node: fx.Node, operands: Sequence[_Operand]) -> tuple[list[_Operand], int]:
+    """The operands of a ``cat`` but for vectors of nothing beside matrices, and its axis from the last one."""
+    rank = max((len(each.extents) for each in operands), default=0)
+    axis = expect(int, node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0))
+    return [each for each in operands if len(each.extents) == rank], axis if axis < 0 else axis - rank
 
 
 def _operands(node: fx.Node, importer: ExportedProgramImporter) -> list[_Operand]:

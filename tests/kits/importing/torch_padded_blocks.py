@@ -42,8 +42,28 @@ class Loop(nn.Module):
         return [result.reshape(batch, -1, 8)[:, :length]]
 
 
+class Skip(nn.Module):
+    """An image beside its own half, enlarged again: a level of a U-Net, for sizes whose halves are whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(4, 4, 3, 2, 1)
+        self.second = nn.Conv2d(4, 4, 3, 2, 1)
+        self.norm = nn.GroupNorm(2, 8)
+
+    def forward(self, x):
+        half = self.first(x)
+        enlarged = functional.interpolate(self.second(half), scale_factor=2.0)
+        return [self.norm(torch.cat([half, enlarged], 1))]
+
+
 SHAPES = ({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},)
 CASES = {
     "chunks": Case(Chunks(), SHAPES, [(seeded(2, length, 8),) for length in (13, 5, 18, 4)]),
+    "skip": Case(
+        Skip().eval(),
+        ({2: Dim.DYNAMIC, 3: Dim.DYNAMIC},),
+        [(seeded(1, 4, height, width),) for height, width in ((16, 16), (8, 24), (20, 4))],
+    ),
     "loop": Case(Loop(), SHAPES, [(seeded(2, length, 8),) for length in (13, 5, 16)]),
 }
