@@ -1,4 +1,4 @@
-"""Operands of elementwise ops and joined tensors whose extents are equal in PyTorch, though TVM cannot prove it.
+"""Operands, and joined tensors, with extents that PyTorch knows to be equal and TVM does not.
 
 TVM gives the sum of tensors of the extents ``n`` and ``64 - max(64 - n, 0)`` no shape, after which neither
 TVM nor targets know any. An exporter accepts the sum only if the extents are equal in every run it allows,
@@ -128,7 +128,7 @@ class Agreement:
 
 
 def _joined(node: fx.Node, operands: Sequence[_Operand]) -> tuple[list[_Operand], int]:
-    """The operands of a ``cat`` but for vectors of nothing beside matrices, and its axis from the last one."""
+    """The operands of a ``cat`` but for vectors of nothing beside matrices, and the axis from the last."""
     rank = max((len(each.extents) for each in operands), default=0)
     axis = expect(int, node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0))
     return [each for each in operands if len(each.extents) == rank], axis if axis < 0 else axis - rank
