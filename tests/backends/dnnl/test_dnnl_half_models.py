@@ -59,7 +59,7 @@ def test_float16_is_one_region_nearer_to_float32_than_onnx_runtime(name: str) ->
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_module_of_pytorch_is_one_region_as_near_to_float32_as_pytorch(name: str, dtype: str) -> None:
-    """Both round to bfloat16 at places of their own, so that either may be nearer by a few hundredths of its error."""
+    """Both round to bfloat16 at places of their own, so that either may be nearer by parts of its error."""
     pytest.importorskip("torch", reason="PyTorch is not installed (extra `torch`)")
     found = importlib.import_module("kits.torch_halves").half_answers(name, dtype)
     partitioned = ar.partition(found.module, ["dnnl"])
