@@ -1,4 +1,4 @@
-"""Extents that are computed step by step from the length of padded sequences, as PyTorch knows them."""
+"""Extents that are computed step by step from those of sequences and images, as PyTorch knows them."""
 
 from __future__ import annotations
 

@@ -35,6 +35,7 @@ _BROADCASTING = frozenset(
     + ["div.Tensor_mode", "pow.Tensor_Tensor", "where.self", "masked_fill.Scalar", "masked_fill.Tensor"]
 )
 _JOINING = "cat.default"
+_AGREEING = _BROADCASTING | {_JOINING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Agreement:
     def of_operands(self, name: str, node: fx.Node, importer: ExportedProgramImporter) -> Iterator[None]:
         """Inside of it, the values of operands have extents that TVM knows to be equal."""
         changed = self._fitted(node, importer) if name == "expand.default" else {}
-        operands = _operands(node, importer) if name in (*_BROADCASTING, _JOINING) else []
+        operands = _operands(node, importer) if name in _AGREEING else []
         apart = None
         if name == _JOINING:
             operands, apart = _joined(node, operands)

@@ -28,6 +28,7 @@ from kits.backends.dnnl.dnnl_bf16_cases import (
 from kits.backends.dnnl.dnnl_cases import module_of
 from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn, offload, run, tvm_alone
 from kits.backends.dnnl.dnnl_transformer_cases import CASES
+from kits.backends.dnnl.processor_flags import processor_flags
 from tvm import relax
 from tvm.relax import op
 
@@ -314,7 +315,7 @@ def chosen() -> Offloaded:
 def vector_units_are_slow() -> bool:
     """Intel's without matrix units multiply bfloat16 at half the rate of float32."""
     text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    return "GenuineIntel" in text and "amx_bf16" not in text
+    return "GenuineIntel" in text and "amx_bf16" not in processor_flags()
 
 
 @needs_onednn

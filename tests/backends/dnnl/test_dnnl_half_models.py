@@ -10,6 +10,7 @@ import onnxruntime
 import pytest
 import tvm
 from kits.backends.dnnl.dnnl_harness import external_functions, needs_onednn, ops_on_host, run
+from kits.backends.dnnl.processor_flags import processor_flags
 from kits.diffusion_models import diffusion_model
 from kits.family_models import FAMILIES, family_model, inputs_of
 from kits.half_models import in_float16
@@ -59,7 +60,7 @@ def test_float16_is_one_region_nearer_to_float32_than_onnx_runtime(name: str) ->
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_module_of_pytorch_is_one_region_as_near_to_float32_as_pytorch(name: str, dtype: str) -> None:
-    """Both round to bfloat16 at places of their own, so that either may be nearer by parts of its error."""
+    """A matrix unit sums in an order of its own, so that either may be nearer there by parts of its error."""
     pytest.importorskip("torch", reason="PyTorch is not installed (extra `torch`)")
     found = importlib.import_module("kits.torch_halves").half_answers(name, dtype)
     partitioned = ar.partition(found.module, ["dnnl"])
@@ -67,5 +68,5 @@ def test_a_module_of_pytorch_is_one_region_as_near_to_float32_as_pytorch(name: s
     assert not ops_on_host(partitioned)
     (answer,) = run(relax.VirtualMachine(ar.build(partitioned).jit(), tvm.cpu()), "main", found.inputs)
     assert str(answer.dtype) == dtype
-    allowed = 1.1 if dtype == "bfloat16" else 1.0
+    allowed = 1.1 if dtype == "bfloat16" and "amx_bf16" in processor_flags() else 1.0
     assert error(answer, found.exact) <= allowed * error(found.rounded, found.exact)

@@ -7,10 +7,10 @@ import math
 import platform
 import shutil
 import subprocess
-from pathlib import Path
 
 import numpy as np
 import pytest
+from kits.backends.dnnl.processor_flags import processor_flags
 from kits.backends.dnnl.programs import compiled_with_runtime
 
 PROGRAM = """
@@ -55,11 +55,6 @@ def test_loops_for_avx2_work_on_whole_vectors(library: ctypes.CDLL, name: str) -
     clones = {text.split(">:")[0]: text for text in listing.split("\n\n")}
     wide = [text for name_, text in clones.items() if name in name_ and name_.endswith(("v3", "avx2"))]
     assert [text.count("%ymm") > 0 for text in wide] == [True]
-
-
-def processor_flags() -> set[str]:
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    return {flag for line in lines if line.startswith("flags") for flag in line.split(":", 1)[1].split()}
 
 
 @pytest.mark.skipif(not {"avx2", "fma"} <= processor_flags(), reason="the processor has neither AVX2 nor FMA")

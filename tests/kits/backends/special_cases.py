@@ -395,14 +395,14 @@ case("broadcast_to", ((1, 3),), lambda x: op.broadcast_to(x, (4, 3)))
 case("split", ((4, 6),), lambda x: tuple(op.negative(op.split(x, 2, 1)[index]) for index in range(2)))
 
 
-def third(x: relax.Expr) -> relax.Expr:
+def middle_third(x: relax.Expr) -> relax.Expr:
     """The second of three parts that are as long as an input."""
     length = x.ty.shape.values[0]
     whole = op.concat([x, op.negative(x), x], 0)
     return op.negative(op.strided_slice(whole, [0], [length], [length + length], assume_inbound=True))
 
 
-case("strided_slice_of_extents", (("n", 4),), third)
+case("strided_slice_of_extents", (("n", 4),), middle_third)
 case("strided_slice", ((4, 6),), lambda x: op.negative(op.strided_slice(x, [1], [1], [6], [2])))
 case("take", ((4, 6),), lambda x: op.negative(op.take(x, relax.const(np.array([1, 2], "int64"), "int64"), 1)))
 case(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import library as operators
 
 __all__ = ["exported_pooling"]
 
@@ -12,13 +13,13 @@ _OP = "torchvision::roi_align"
 def _declared() -> None:
     if hasattr(torch.ops.torchvision, "roi_align"):
         return
-    torch.library.define(
+    operators.define(
         _OP,
         "(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
         "int sampling_ratio, bool aligned) -> Tensor",
     )
 
-    @torch.library.register_fake(_OP)
+    @operators.register_fake(_OP)
     def pooled(image, rows, scale, height, width, samples, aligned):
         return image.new_empty(rows.shape[0], image.shape[1], height, width)
 

@@ -1,4 +1,4 @@
-"""Programs of PyTorch that pad sequences to whole blocks, and compute extents from these step by step."""
+"""Programs of PyTorch that compute extents step by step: of sequences padded to blocks, of halved images."""
 
 from __future__ import annotations
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import reduce
-from operator import mul
 
 from tvm import relax, tirx
 
-from annotated_region.backends.dnnl.graph import Dim, Kind, TensorId, same_dim, same_shape
+from annotated_region.backends.dnnl.graph import Dim, Kind, TensorId, same_dim, same_shape, volume
 from annotated_region.backends.dnnl.importer import extents_of
 from annotated_region.backends.dnnl.ops.checks import (
     FLOATS,
@@ -197,8 +195,9 @@ def _is_inside(begin: relax.Expr, count: Dim, extent: Dim) -> bool:
 
 
 def _numbers(argument: relax.Expr) -> list[int] | None:
-    numbers = [each for each in _dims(argument) or () if isinstance(each, int)]
-    return numbers if len(numbers) == len(getattr(argument, "fields", (None,))) else None
+    dims = _dims(argument)
+    numbers = [each for each in dims or () if isinstance(each, int)]
+    return numbers if dims is not None and len(numbers) == len(dims) else None
 
 
 def _dims(argument: relax.Expr) -> list[Dim] | None:
@@ -286,7 +285,7 @@ def _concat(call: OpConversion) -> TensorId:
 def _flat_concat(call: OpConversion, parts: Sequence[TensorId], axis: int) -> TensorId:
     """The same, with one axis in place of those before it, and one in place of those behind it."""
     graph, shape = call.graph, call.shape
-    outer, inner = (reduce(mul, extents, 1) for extents in (shape[:axis], shape[axis + 1 :]))
+    outer, inner = volume(shape[:axis]), volume(shape[axis + 1 :])
     flat = tuple(reshape(graph, part, (outer, graph.shape(part)[axis], inner)) for part in parts)
     joined = graph.add(Kind.CONCAT, flat, (outer, shape[axis], inner), Concat(1))
     return reshape(graph, joined, shape)

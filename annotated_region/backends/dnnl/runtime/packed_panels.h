@@ -4,8 +4,8 @@
 //
 //     bytes of a slice: [group][four of its rows][column][row]     32 columns, four bytes each
 //
-// The sums of the highest digit begin at -128 times the sum of the group's weights, which subtracts what has made the
-// digits unsigned. Sums of a group are exact.
+// In the vector unit, the sums of the highest digit begin at -128 times the sum of the group's weights, which subtracts
+// what has made the digits unsigned. Sums of a group are exact.
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #endif
@@ -141,7 +141,9 @@ struct RowTotals {
 #pragma GCC unroll 16
     for (int row = 0; row < kRows; ++row) {
 #pragma GCC unroll 2
-      for (int half = 0; half < kHalves; ++half) _mm512_store_ps(to + row * kTileColumns + half * 16, totals[row][half]);
+      for (int half = 0; half < kHalves; ++half) {
+        _mm512_store_ps(to + row * kTileColumns + half * 16, totals[row][half]);
+      }
     }
   }
 

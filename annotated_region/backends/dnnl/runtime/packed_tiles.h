@@ -6,7 +6,7 @@
 //     sums of a group of weights   tiles 0 to 2: one for each digit
 //
 // The unit adds to its tiles only, so the sums of each group go through memory, from where they are scaled and added to
-// totals in registers, while the unit multiplies the next group.
+// totals in registers, while the unit multiplies the next groups.
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #endif
@@ -62,29 +62,29 @@ class MatrixUnit {
   ~MatrixUnit() { asm volatile(ANNOTATED_REGION_TILE("tilerelease") : : : "memory"); }
 };
 
-#define ANNOTATED_REGION_TILES inline __attribute__((always_inline))
+#define ANNOTATED_REGION_TILE_INLINE inline __attribute__((always_inline))
 
 template <int kTile>
-ANNOTATED_REGION_TILES void clear_tile() {
+ANNOTATED_REGION_TILE_INLINE void clear_tile() {
   asm volatile(ANNOTATED_REGION_TILE("tilezero %%tmm%c0") : : "i"(kTile));
 }
 
 // Rows are `stride` bytes apart.
 template <int kTile>
-ANNOTATED_REGION_TILES void load_tile(const void* from, int64_t stride) {
+ANNOTATED_REGION_TILE_INLINE void load_tile(const void* from, int64_t stride) {
   asm volatile(ANNOTATED_REGION_TILE("tileloadd (%0,%1,1), %%tmm%c2")
                : : "r"(from), "r"(stride), "i"(kTile) : "memory");
 }
 
 template <int kTile>
-ANNOTATED_REGION_TILES void store_tile(void* to, int64_t stride) {
+ANNOTATED_REGION_TILE_INLINE void store_tile(void* to, int64_t stride) {
   asm volatile(ANNOTATED_REGION_TILE("tilestored %%tmm%c2, (%0,%1,1)")
                : : "r"(to), "r"(stride), "i"(kTile) : "memory");
 }
 
 // Adds the products of digits, signed or not, and signed weights.
 template <int kTile, bool kSigned>
-ANNOTATED_REGION_TILES void add_tile_products() {
+ANNOTATED_REGION_TILE_INLINE void add_tile_products() {
   if constexpr (kSigned) {
     asm volatile(ANNOTATED_REGION_TILE("tdpbssd %%tmm%c0, %%tmm%c1, %%tmm%c2")
                  : : "i"(kWeightTile), "i"(kDigitTile), "i"(kTile));
@@ -95,28 +95,28 @@ ANNOTATED_REGION_TILES void add_tile_products() {
 }
 
 template <int kDigits, int kDigit = 0>
-ANNOTATED_REGION_TILES void clear_sums() {
+ANNOTATED_REGION_TILE_INLINE void clear_sums() {
   clear_tile<kDigit>();
   if constexpr (kDigit + 1 < kDigits) clear_sums<kDigits, kDigit + 1>();
 }
 
 template <int kDigits, int kDigit = 0>
-ANNOTATED_REGION_TILES void add_digits(const uint8_t* digits, int64_t line) {
+ANNOTATED_REGION_TILE_INLINE void add_digits(const uint8_t* digits, int64_t line) {
   load_tile<kDigitTile>(digits, kDigits * line);
   add_tile_products<kDigit, kDigit + 1 == kDigits>();
   if constexpr (kDigit + 1 < kDigits) add_digits<kDigits, kDigit + 1>(digits + line, line);
 }
 
 template <int kDigits, int kDigit = 0>
-ANNOTATED_REGION_TILES void store_sums(int32_t* to) {
+ANNOTATED_REGION_TILE_INLINE void store_sums(int32_t* to) {
   store_tile<kDigit>(to, kTileBytes);
   if constexpr (kDigit + 1 < kDigits) store_sums<kDigits, kDigit + 1>(to + kTileSums);
 }
 
 // The sums of the digits of 16 rows, for one group and 16 columns: [digit][row][column].
 template <int kDigits>
-ANNOTATED_REGION_TILES void multiply_group(const uint8_t* digits, int64_t line, const int8_t* weights, int64_t group,
-                                           int64_t depth, int32_t* to) {
+ANNOTATED_REGION_TILE_INLINE void multiply_group(const uint8_t* digits, int64_t line, const int8_t* weights,
+                                                 int64_t group, int64_t depth, int32_t* to) {
   clear_sums<kDigits>();
   for (int64_t k = 0; k < group; k += depth, digits += depth, weights += depth * kSliceColumns) {
     load_tile<kWeightTile>(weights, 4 * kSliceColumns);
@@ -146,12 +146,12 @@ ANNOTATED_REGION_VNNI void add_columns_in_tiles(const Panel& panel, int64_t colu
   const int64_t size = panel.weight.group, groups = block.groups, depth = tile_depth(size);
   const int64_t slice = column / kSliceColumns, within = column % kSliceColumns;
   const uint8_t* const digits = block.lines + row * kDigits * block.line;
-  const int8_t* const weights = panel.slice(slice) + 4 * within - panel.first * size * kSliceColumns;
+  const int8_t* const weights = panel.slice(slice) + 4 * within;
   float* const kept = rows.of(row, slice) + within;
   alignas(64) int32_t stored[kStored][kDigits * kTileSums];
   const auto multiply = [&](int64_t group) {
-    multiply_group<kDigits>(digits + group * size, block.line, weights + group * size * kSliceColumns, size, depth,
-                            stored[group % kStored]);
+    const int8_t* const from = weights + (group - panel.first) * size * kSliceColumns;
+    multiply_group<kDigits>(digits + group * size, block.line, from, size, depth, stored[group % kStored]);
   };
   RowTotals<kTileRows, 1, kZeros> totals;
   totals.begin(kept, panel.first == 0);

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from annotated_region.backends.dnnl.packed_weight import PackedWeight, Words
+from kits.backends.dnnl.processor_flags import processor_flags
 from kits.backends.dnnl.programs import compiled_with_runtime
 
 __all__ = ["SAMPLES", "Sample", "compiled", "has_whole_numbers", "pointer"]
@@ -96,8 +97,7 @@ def compiled(folder: Path) -> ctypes.CDLL:
 
 def has_whole_numbers() -> bool:
     """Whether the processor has the instructions of products in whole numbers."""
-    flags = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
-    return {"avx512_vnni", "avx512bw", "avx512dq", "avx512vl", "bmi2"} <= set(flags)
+    return {"avx512_vnni", "avx512bw", "avx512dq", "avx512vl", "bmi2"} <= processor_flags()
 
 
 def pointer(array: np.ndarray) -> ctypes.c_void_p:
