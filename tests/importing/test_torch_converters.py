@@ -16,7 +16,7 @@ import annotated_region as ar
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
 SIZES = ((2, 7), (1, 5), (3, 12))
-GROUPS = ("arithmetic", "indexing", "slices", "views", "scatters", "reductions", "numbers")
+GROUPS = ("arithmetic", "indexing", "slices", "views", "scatters", "reductions", "numbers", "special")
 REFUSED = {
     "antialiasing between corners": r"_upsample_bilinear2d_aa\.default \(.*\): antialias=True with align",
     "an op without converter": r"^no converter for logcumsumexp\.default \(Each \(.*\.py:\d+\)\); pass one",

@@ -20,6 +20,7 @@ from annotated_region.importing.torch_converters import (  # noqa: F401 - each r
     histograms,
     images,
     indexing,
+    inverse_errors,
     masks,
     norms,
     orders,

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from kits.importing.torch_images import IMAGES, SIZES
 from kits.importing.torch_slices import every_other, every_third_column
+from kits.importing.torch_special import SPECIAL
 
 __all__ = ["GROUPS", "IMAGES", "REFUSED", "WIDTH", "Each", "PackedLinear", "flat", "seeded"]
 
@@ -95,17 +96,6 @@ ARITHMETIC = {
     ),
     "the larger extent": lambda x: torch.arange(torch.sym_max(x.shape[1], 6) + torch.sym_min(x.shape[1], 6)),
     "extents": lambda x: x / x.shape[1] + x.shape[1] * x,
-    "small numbers beside one": lambda x: (
-        torch.log1p(x.abs() * 1e-6) * 1e6,
-        torch.expm1(x * 1e-6) * 1e6,
-        torch.log1p(x.abs()),
-        torch.expm1(x),
-    ),
-    "scaled exponents below 0": lambda x: (
-        functional.selu(x),
-        functional.elu(x, 0.5),
-        functional.celu(x, 2.0),
-    ),
 }
 
 INDEXING = {
@@ -428,6 +418,7 @@ GROUPS = {
     "sizes": SIZES,
     "norms": NORMS,
     "numbers": NUMBERS,
+    "special": SPECIAL,
 }
 
 REFUSED = {

@@ -1,0 +1,30 @@
+"""Functions of single numbers that need care near their zeros or the ends of what they are defined for."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+__all__ = ["SPECIAL"]
+
+SPECIAL = {
+    "small numbers beside one": lambda x: (
+        torch.log1p(x.abs() * 1e-6) * 1e6,
+        torch.expm1(x * 1e-6) * 1e6,
+        torch.log1p(x.abs()),
+        torch.expm1(x),
+    ),
+    "scaled exponents below 0": lambda x: (
+        functional.selu(x),
+        functional.elu(x, 0.5),
+        functional.celu(x, 2.0),
+    ),
+    "inverses of the error function": lambda x: (
+        torch.erfinv(x / 3),
+        torch.erfinv(1 - torch.exp(-4 - 3 * x.abs())),
+        torch.erfinv(x * 1e-20) * 1e20,
+        torch.erfinv(torch.tensor([1.0, -1.0, 0.0, -0.0, 1.5, -2.0, 0.9999999, 0.5]) + x * 0),
+        torch.erfinv((x > 0).long()),
+        torch.distributions.Normal(0.0, 1.0).icdf(torch.sigmoid(x)),
+    ),
+}
