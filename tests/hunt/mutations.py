@@ -59,6 +59,12 @@ MUTATIONS = (
         "strides[axis] *= 1;",
     ),
     Mutation(
+        "a begin: a slice that begins at an extent begins at the next element",
+        "views.h",
+        "place.offset += builder.number(begins[axis]) * strides[axis]",
+        "place.offset += (builder.number(begins[axis]) + (begins[axis] < 0 ? 1 : 0)) * strides[axis]",
+    ),
+    Mutation(
         "order of post-ops: the chain backwards",
         "post_ops.h",
         "for (const PostOpRow& post : node_.post_ops) {\n      if (may_accumulate",

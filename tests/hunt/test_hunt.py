@@ -27,7 +27,7 @@ from kits.dense_graphs.values import UnfitValuesError
 from kits.hunt.checking import Kind, checked, reseeded
 from kits.hunt.engines import TARGETS
 from kits.hunt.graphs_kit import PINNED, TIES, failures, ready
-from kits.hunt.passes_engine import compiled
+from kits.hunt.passes_engine import compiled, raised_again
 from mutations import MUTATIONS, broken_runtime
 from tvm import relax
 
@@ -108,7 +108,9 @@ def test_an_interpreted_region_computes_the_bits_of_a_built_one():
 
 
 def test_the_reference_computes_what_tvm_computes():
-    pairs = list(fit_recipes(25, 5000))
+    """Of the graphs that TVM can lower."""
+    pairs = [pair for pair in fit_recipes(28, 5000) if raised_again(pair[1]) is not None]
+    assert len(pairs) >= 25
     names = [f"graph{index}" for index in range(len(pairs))]
     together = tvm.IRModule(
         {

@@ -11,6 +11,7 @@ from kits.dense_graphs.defaults import DEFAULTS
 from kits.dense_graphs.edges import EDGES
 from kits.dense_graphs.elementary import ELEMENTARY
 from kits.dense_graphs.generation import EDGY, generated
+from kits.dense_graphs.parts import PARTS
 from kits.dense_graphs.rarities import RARITIES
 from kits.dense_graphs.reference import OPS, evaluate
 from kits.dense_graphs.relax_graph import module_of
@@ -60,6 +61,8 @@ CASES = {
     "products before each": (lambda x: op.cumprod(x, 0, exclusive=True), [numbers(3, 2, 4)], [1, 3, 6]),
     "sums before each": (lambda x: op.cumsum(x, 0, exclusive=True), [numbers(1, 2, 4)], [0, 1, 3]),
     "a remainder of tenths": (op.floor_mod, [numbers(1), numbers(0.1)], [1 - 10 * float(np.float32(0.1))]),
+    "a remainder towards zero": (op.mod, [numbers(-7, 1), numbers(3, 0.1)],
+                                 [-1, np.fmod(np.float32(1), np.float32(0.1), dtype="float64")]),
     "a quotient of tenths": (op.floor_divide, [numbers(1, -1), numbers(0.1, 0.3)], [10, -4]),
     "a remainder below zero": (op.floor_mod, [numbers(-7, 7, dtype="int32"), numbers(3, -3, dtype="int32")],
                                [2, -2]),
@@ -113,6 +116,10 @@ UNFIT = {
         lambda x: op.equal(op.log(op.add(op.multiply(x, x), relax.const(1.0))), relax.const(0.0)),
         [np.full(64, 8.4e-5, "float32")],
     ),
+    "a remainder of what is rounded to a multiple": (
+        lambda x: op.mod(op.multiply(x, x), op.square(x)),
+        [np.linspace(1.1, 1.9, 64, dtype="float32")],
+    ),
     "a maximum of nothing": (lambda x: op.max(x, [1]), [np.zeros((2, 0), "float32")]),
 }
 
@@ -124,6 +131,22 @@ def test_values_on_which_engines_need_not_agree_are_refused(make, arrays):
 
 
 SELDOM = (*EDGES, *WHOLE_EDGES, *RARITIES, *ELEMENTARY, *DEFAULTS)
+
+
+def test_parts_begin_at_an_extent():
+    """In half of the graphs of that idiom or more, and each is what Relax infers."""
+    begins = []
+    for seed in range(20):
+        bench = Bench(np.random.default_rng(seed), symbol="n", other="m")
+        bench.source(("n", 2, "m"), constant=0.0)
+        (idiom,) = (idiom for _, idiom in PARTS)
+        result = idiom(bench)
+        if result is None:
+            continue
+        module_of(bench.recipe([result], [{"n": 1, "m": 2}], seed))
+        begins += [node.attrs["begin"][0] for node in bench.nodes if node.op == "strided_slice"]
+    assert len(begins) > 20
+    assert sum(isinstance(begin, str) for begin in begins) > len(begins) / 2
 
 
 @pytest.mark.parametrize("idiom", [idiom for _, idiom in SELDOM], ids=lambda idiom: idiom.__name__)

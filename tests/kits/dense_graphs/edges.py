@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kits.dense_graphs.bench import LARGEST, Bench, volume
-from kits.dense_graphs.idioms import Idiom
+from kits.dense_graphs.idioms import Idiom, narrowed
 from kits.dense_graphs.quantization import parameters
 from kits.dense_graphs.recipe import Dim
 from kits.dense_graphs.views import viewed
@@ -178,9 +178,15 @@ def of_signed_zero(bench: Bench) -> int:
 
 def divided_down(bench: Bench) -> int:
     """Quotients that are rounded down, and what remains, of tenths and their like, of both signs."""
-    value = viewed(bench, bench.source(bench.shape(bench.number(1, 4)), "tenths", constant=0.0))
-    name = bench.one_of(("floor_divide", "floor_mod"))
-    return bench.binary(name, value, bench.scalar(bench.one_of(DIVISORS)))
+    given = bench.source(bench.shape(bench.number(1, 4)), "tenths", constant=0.0)
+    value = viewed(bench, given if bench.chance(0.6) else bench.value())
+    name = bench.one_of(("floor_divide", "floor_mod", "mod"))
+    if bench.chance(0.5):
+        return bench.binary(name, value, bench.scalar(bench.one_of(DIVISORS)))
+    divisor = bench.source(narrowed(bench, bench.shape_of(value)), "positive", constant=0.3)
+    if bench.chance(0.4):
+        divisor = bench.unary("negative", divisor)
+    return bench.binary(name, value, divisor)
 
 
 def pooled_at_edges(bench: Bench) -> int | None:
@@ -266,7 +272,7 @@ EDGES: tuple[tuple[float, Idiom], ...] = (
     (2, undefined),
     (2, sunk),
     (2, of_signed_zero),
-    (2, divided_down),
+    (4, divided_down),
     (4, pooled_at_edges),
     (3, sliced_back),
     (3, of_odd_shape),

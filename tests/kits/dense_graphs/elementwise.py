@@ -261,6 +261,23 @@ def _floor_mod(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> V
     return disturbed(noise, planes, scale, np.zeros(scale.shape, bool), ROUNDED)
 
 
+def _mod(noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    """What is left of a number without as many divisors as fit, towards zero; no engine rounds it."""
+    if not args[0].is_float:
+        return moved_whole(np.fmod, args)
+    count = decided(_count, args).clean
+    planes = planes_of(lambda a, b: np.asarray(a - count * b), args)
+    exact = _all_exact(args, planes[0].shape)
+    remainder = np.where(exact, np.fmod(*(each.clean for each in args)), planes[0])
+    scale = np.abs(args[0].clean) + np.abs(count * args[1].clean)
+    return disturbed(noise, (remainder, *planes[1:]), scale, exact, ROUNDED)
+
+
+def _count(data: Array, divisor: Array) -> Array:
+    """How many divisors fit, which a rounded quotient may miss by one."""
+    return np.asarray(np.rint((data - np.fmod(data, divisor)) / divisor))
+
+
 def _quotient(noise: Noise, data: Value, scale: Value) -> Value:
     """What TVM and ONNX quantize: a quotient in float32, which may be a tie where the true one is none.
 
@@ -374,7 +391,7 @@ ELEMENTWISE: Mapping[str, Compute] = {
     "trunc": _whole(np.trunc),
     "floor_divide": _floor_divide,
     "floor_mod": _floor_mod,
-    "mod": _arithmetic(np.fmod),
+    "mod": _mod,
     "astype": _astype,
     "quantize": _quantize,
     "dequantize": _dequantize,

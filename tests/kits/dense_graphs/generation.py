@@ -15,6 +15,7 @@ from kits.dense_graphs.edges import EDGES
 from kits.dense_graphs.elementary import ELEMENTARY
 from kits.dense_graphs.extras import EXTRAS
 from kits.dense_graphs.idioms import IDIOMS, Idiom
+from kits.dense_graphs.parts import PARTS
 from kits.dense_graphs.quantization import QUANTIZATION
 from kits.dense_graphs.rarities import RARITIES
 from kits.dense_graphs.recipe import TUPLES, Recipe
@@ -49,6 +50,9 @@ RARE = 0.12
 DOUBLE = 0.35
 """The part of all symbolic graphs that have two symbols."""
 
+PARTED = 0.7
+"""The part of all symbolic graphs in which parts begin at an extent."""
+
 EMPTY_CALLS = (({"n": 0}, {"n": 2}), ({"n": 3}, {"n": 0}), ({"n": 1}, {"n": 0}))
 CALLS = (({"n": 1}, {"n": 3}), ({"n": 2}, {"n": 1}), ({"n": 3}, {"n": 2}), ({"n": 1}, {"n": 1}))
 
@@ -66,10 +70,11 @@ def generated(seed: int, extras: bool = False) -> Recipe:
     edgy = bool(np.random.default_rng([seed, 21]).random() < EDGY)
     rare = bool(np.random.default_rng([seed, 23]).random() < RARE)
     idioms = (*COMMON, *((*EXTRAS, *RARITIES) if extras else ()), *((*EDGES, *WHOLE_EDGES) if edgy else ()))
-    idioms = (*idioms, *(ELEMENTARY if rare else ()))
-    chances = np.asarray([weight for weight, _ in idioms]) / sum(weight for weight, _ in idioms)
     rng = np.random.default_rng([seed, 20])
     symbolic = rng.random() < 0.22
+    parted = symbolic and bool(np.random.default_rng([seed, 24]).random() < PARTED)
+    idioms = (*idioms, *(ELEMENTARY if rare else ()), *(PARTS if parted else ()))
+    chances = np.asarray([weight for weight, _ in idioms]) / sum(weight for weight, _ in idioms)
     bench = Bench(rng, symbol="n" if symbolic else None, whole=bool(rng.random() < 0.12))
     others = np.random.default_rng([seed, 22])
     if symbolic and others.random() < DOUBLE:

@@ -135,6 +135,12 @@ def _taken(operands: Sequence[relax.Expr], attrs: Mapping[str, Any]) -> relax.Ex
     return relax.op.take(operands[0], operands[1], attrs["axis"], attrs["mode"])
 
 
+def _slice(operands: Sequence[relax.Expr], attrs: Mapping[str, Any], shape_of: Any) -> relax.Expr:
+    """Numbers that depend on extents stand in a tuple of expressions."""
+    borders = {name: list(shape_of(attrs[name]).values) for name in ("begin", "end")}
+    return relax.op.strided_slice(operands[0], **{**attrs, **borders})
+
+
 def _resized(name: str) -> Make:
     def make(operands: Sequence[relax.Expr], attrs: Mapping[str, Any], _shape_of: Any) -> relax.Expr:
         others = {key: value for key, value in attrs.items() if key != "size"}
@@ -167,6 +173,7 @@ SPECIAL: dict[str, Make] = {
     "arange": lambda _operands, attrs, shape_of: relax.op.arange(
         0, shape_of([attrs["end"]]).values[0], 1, "int64"
     ),
+    "strided_slice": _slice,
     "matmul": lambda operands, attrs, _: relax.op.matmul(*operands, out_dtype=attrs.get("out_dtype")),
     "quantize": _quantization("quantize"),
     "dequantize": _quantization("dequantize"),

@@ -23,7 +23,7 @@ from annotated_region.passes.transform_layout import TransformLayout
 from kits.hunt.engines import LeftOutError
 from kits.hunt.partitioned_engine import PartitionedEngine
 
-__all__ = ["COMPILED_SHARE", "build"]
+__all__ = ["COMPILED_SHARE", "build", "raised_again"]
 
 COMPILED_SHARE = 50
 """One graph of so many is compiled by TVM, too."""
@@ -50,7 +50,7 @@ def build(mod: tvm.IRModule, seed: int) -> Mapping[str, Engine]:
         "channels last": TransformLayout(CHANNELS_LAST)(mod),
     }
     engines: dict[str, Engine] = {name: PartitionedEngine(form, _no_region) for name, form in forms.items()}
-    raised = _raised(mod)
+    raised = raised_again(mod)
     engines["raised"] = _no_lowering if raised is None else PartitionedEngine(raised, _no_region)
     if seed % COMPILED_SHARE == 0:
         engines["prepared, on TVM"] = _on_tvm(prepared, mod)
@@ -59,7 +59,7 @@ def build(mod: tvm.IRModule, seed: int) -> Mapping[str, Engine]:
     return engines
 
 
-def _raised(mod: tvm.IRModule) -> tvm.IRModule | None:
+def raised_again(mod: tvm.IRModule) -> tvm.IRModule | None:
     """Lowered and raised again; None if TVM cannot."""
     try:
         lowered = LegalizeWithOpInfo()(mod)
