@@ -458,6 +458,7 @@ LAWS: Mapping[Kind, Law] = {
     Kind.CEILING: _same,
     Kind.TRUNCATION: _same,
     Kind.ELEMENTARY: _same,
+    Kind.DIVISION: _select,
     Kind.LRN: _same,
 }
 OTHERS = (

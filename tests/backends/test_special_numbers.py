@@ -22,9 +22,6 @@ WHOLE = (
     "bitwise_not",
     "bitwise_or",
     "bitwise_xor",
-    "floor_divide",
-    "floor_mod",
-    "mod",
 )
 DECLINED = {
     "onnxruntime": set(ABSENT),

@@ -96,6 +96,7 @@ class Kind(Enum):
     CEILING = "ceiling"
     TRUNCATION = "truncation"
     ELEMENTARY = "elementary"
+    DIVISION = "division"
     PAD = "pad"
     RMS_NORM = "rms_norm"
     ROTATION = "rotation"

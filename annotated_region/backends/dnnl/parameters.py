@@ -24,6 +24,8 @@ __all__ = [
     "Elementary",
     "Border",
     "BorderPadding",
+    "Dividing",
+    "Division",
     "GroupNorm",
     "LocalResponse",
     "Mask",
@@ -328,6 +330,21 @@ class Whole(Parameters):
     """Integer arithmetic, broadcast along axes of extent one; divisors are nonzero."""
 
     function: WholeFunction
+
+
+class Division(Enum):
+    """What a division of floats leaves, with TVM's formulas."""
+
+    FLOORED_QUOTIENT = "floored_quotient"
+    FLOORED_REMAINDER = "floored_remainder"
+    TRUNCATED_REMAINDER = "truncated_remainder"
+
+
+@dataclass(frozen=True, slots=True)
+class Dividing(Parameters):
+    """A division of floats, broadcast along axes of extent one."""
+
+    division: Division
 
 
 @dataclass(frozen=True, slots=True)

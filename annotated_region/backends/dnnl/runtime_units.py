@@ -36,6 +36,7 @@ SHARED_FILES = (
 ELEMENT_FILES = (
     "kernels.h",
     "rotation.h",
+    "divisions.h",
     "whole_numbers.h",
     "combining.h",
     "whole_products.h",

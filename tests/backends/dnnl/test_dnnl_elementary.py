@@ -30,6 +30,13 @@ FUNCTIONS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
+DIVISIONS: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "mod": np.fmod,
+    "floor_mod": lambda x, y: x - np.floor(x / y) * y,
+    "floor_divide": lambda x, y: np.floor(x / y),
+}
+
+
 def numbers() -> np.ndarray:
     draw = np.random.default_rng(5)
     return np.concatenate(
@@ -51,6 +58,24 @@ def test_functions_are_exact_to_two_places_of_float32(name):
     with np.errstate(all="ignore"):
         expected = FUNCTIONS[name](given.astype("float64")).astype("float32")
     np.testing.assert_array_max_ulp(computed(getattr(op, name), given), expected, 2)
+
+
+@pytest.mark.parametrize("shape", [(), (1, 40), (30, 1), (2, 30, 40)])
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_quotients_and_remainders_are_those_of_numpy(name, shape):
+    """Bit by bit, the sign of zero too: among tenths, most of which are near multiples, and edges."""
+    draw = np.random.default_rng(6)
+    tenths = (draw.integers(-90, 90, 1200) / 10).astype("float32")
+    left = np.resize(np.concatenate([EDGES, tenths, numbers()[11:411]]), (30, 40))
+    right = draw.permutation(np.resize(np.concatenate([EDGES[::-1], tenths]), 2400))[: int(np.prod(shape))]
+    right = right.reshape(shape)
+    with np.errstate(all="ignore"):
+        expected = DIVISIONS[name](left, right)
+    found = computed(getattr(op, name), left, right)
+    assert expected.dtype == found.dtype
+    np.testing.assert_array_equal(found, expected)
+    is_number = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found)[is_number], np.signbit(expected)[is_number])
 
 
 @pytest.mark.parametrize("exclusive", [False, True])

@@ -209,6 +209,7 @@ def test_declined_with_a_reason(make: Callable[[], relax.Expr], reason: str) -> 
         lambda: op.take(var(N, 3), var(2, N, dtype="int32"), 0),
         lambda: op.take(var(3, 8, dtype="uint8"), INDEX, 0),
         lambda: op.floor_mod(INDEX, relax.const(-3, "int64")),
+        lambda: op.mod(X, relax.const(0.0, "float32")),
         lambda: op.arange(0, N, 1, "int64"),
         lambda: op.nn.pad(X, (0, 0, 0, 0, 1, 1, 5, 1), "reflect"),
         norm,

@@ -19,6 +19,8 @@ from annotated_region.backends.dnnl.parameters import (
     COMMUTATIVE,
     Arithmetic,
     Curve,
+    Dividing,
+    Division,
     Elementary,
     ScalarFunction,
     linear,
@@ -76,6 +78,12 @@ ALGORITHMS: Mapping[str, str] = {
     "relax.divide": "binary_div",
     "relax.maximum": "binary_max",
     "relax.minimum": "binary_min",
+}
+
+DIVISIONS: Mapping[str, Division] = {
+    "relax.floor_divide": Division.FLOORED_QUOTIENT,
+    "relax.floor_mod": Division.FLOORED_REMAINDER,
+    "relax.mod": Division.TRUNCATED_REMAINDER,
 }
 
 
@@ -137,6 +145,13 @@ def _arithmetic(call: OpConversion) -> TensorId:
             return graph.add(Kind.ELTWISE, (other,), graph.shape(other), curve)
     left, right = align_rank(graph, left, len(shape)), align_rank(graph, right, len(shape))
     return _binary(graph, algorithm, left, right, shape)
+
+
+@converts(*DIVISIONS, operands=OPERANDS)
+def _division(call: OpConversion) -> TensorId:
+    graph, rank = call.graph, len(call.shape)
+    operands = [align_rank(graph, each, rank) for each in call.operands()]
+    return call.add(Kind.DIVISION, operands, Dividing(DIVISIONS[call.op.name]))
 
 
 def _with_number_right(algorithm: str, number: float) -> Curve | None:
