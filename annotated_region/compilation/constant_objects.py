@@ -1,8 +1,12 @@
-"""Embeds constants into an object file that is linked directly, bypassing TVM's loader.
+"""Places constants in an object file, or in the library itself, bypassing TVM's loader.
 
 TVM serializes the constants of a module and deserializes them into tensors when a library is loaded: they are
-in memory three times during loading, and twice for the library's lifetime. In an object file they are part of
-the mapped library: pages are read on demand, and can be evicted.
+in memory three times during loading, and twice for the library's lifetime. As data of a library they are
+part of what is mapped: pages are read on demand, and can be evicted.
+
+Code that TVM's own ``RunCodegen`` generates gets them as an object file, which TVM holds in memory and writes
+again for the linker. In `constants_apart` they stay where they are, until the library is linked
+(`late_constants.py`): of a hundred megabytes only one copy is made, into the library.
 
 The data begins with the offset of each constant, as int64: units that read constants need not list them.
 
@@ -14,7 +18,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -23,12 +29,65 @@ import numpy as np
 import tvm
 from tvm.support import cc
 
+from annotated_region.compilation.elf_format import Header
 from annotated_region.compilation.elf_object import PAGE, DataSymbol, object_header, write_object
 
-__all__ = ["Embedded", "constant_object"]
+__all__ = ["ConstantData", "Embedded", "constant_object", "constants_apart"]
 
 ALIGNMENT = 64
 OFFSET_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConstantData:
+    """Constants of which a library holds a copy.
+
+    Attributes
+    ----------
+    symbol
+        The symbol of the data, and its size.
+    arrays
+        The constants, which must not be changed.
+    offsets
+        The offset of each in the data.
+    """
+
+    symbol: DataSymbol
+    arrays: tuple[np.ndarray, ...]
+    offsets: tuple[int, ...]
+
+    @classmethod
+    def of(cls, name: str, arrays: Sequence[np.ndarray]) -> ConstantData:
+        """The data of constants, with the name of its symbol."""
+        offsets, end = _placed([array.nbytes for array in arrays])
+        return cls(DataSymbol(name, 0, end), tuple(arrays), offsets)
+
+    def write(self, file: BinaryIO, begin: int) -> None:
+        """Write the data to a file from an offset on; the gaps between constants are not written."""
+        file.seek(begin)
+        file.write(np.asarray(self.offsets, np.int64).data)
+        for array, offset in zip(self.arrays, self.offsets, strict=True):
+            file.seek(begin + offset)
+            file.write(np.ascontiguousarray(array).reshape(-1).view("uint8").data)
+
+    def write_object(self, place: Path, header: Header) -> None:
+        """Write an object file with the data; `header` is the result of `object_header`."""
+        with place.open("wb") as file:
+            write_object(file, header, [self.symbol], self.symbol.size, self.write)
+
+
+_apart: ContextVar[list[ConstantData] | None] = ContextVar("annotated_region_constants_apart", default=None)
+
+
+@contextmanager
+def constants_apart() -> Iterator[list[ConstantData]]:
+    """Collect the constants of code that is generated inside; its modules do not hold them."""
+    collected: list[ConstantData] = []
+    token = _apart.set(collected)
+    try:
+        yield collected
+    finally:
+        _apart.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +109,10 @@ class Embedded:
     size: int
 
 
-def constant_object(symbol: str, arrays: Sequence[np.ndarray]) -> tuple[Embedded, tvm.runtime.Module] | None:
-    """Constants as a single object file.
+def constant_object(
+    symbol: str, arrays: Sequence[np.ndarray]
+) -> tuple[Embedded, tvm.runtime.Module | None] | None:
+    """Constants as data of a library.
 
     Parameters
     ----------
@@ -62,27 +123,21 @@ def constant_object(symbol: str, arrays: Sequence[np.ndarray]) -> tuple[Embedded
 
     Returns
     -------
-    The placement, and a module with the object file; None if there is no compiler, or if the system's object
-    files are not 64-bit ELF.
+    The placement, and a module with an object file, or None in `constants_apart`, which collects the data.
+    Nothing if there is no compiler, or if the system's object files are not 64-bit ELF.
     """
     compiler, header = cc.get_cc(), object_header()
     if not compiler or shutil.which(compiler) is None or header is None:
         return None
-    offsets, end = _placed([array.nbytes for array in arrays])
-
-    def write(file: BinaryIO, begin: int) -> None:
-        file.seek(begin)
-        file.write(np.asarray(offsets, np.int64).data)
-        for array, offset in zip(arrays, offsets, strict=True):
-            file.seek(begin + offset)
-            file.write(np.ascontiguousarray(array).reshape(-1).view("uint8").data)
-
+    data, collected = ConstantData.of(symbol, arrays), _apart.get()
+    placement = Embedded(symbol, data.offsets, data.symbol.size)
+    if collected is not None:
+        collected.append(data)
+        return placement, None
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, "constants.o")
-        with place.open("wb") as file:
-            write_object(file, header, [DataSymbol(symbol, 0, end)], end, write)
-        library = tvm.runtime.load_static_library(str(place), [symbol])
-    return Embedded(symbol, offsets, end), library
+        data.write_object(place, header)
+        return placement, tvm.runtime.load_static_library(str(place), [symbol])
 
 
 def _placed(sizes: Sequence[int]) -> tuple[tuple[int, ...], int]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -17,7 +19,9 @@ from tvm.support import cc
 from annotated_region.checked import checked
 from annotated_region.compilation.appending import append_in_place
 from annotated_region.compilation.code_generation import external_functions, generate_code
+from annotated_region.compilation.constant_objects import ConstantData, constants_apart
 from annotated_region.compilation.host_loops import host_pipeline
+from annotated_region.compilation.late_constants import objects_of
 from annotated_region.compilation.objects import SharedLibraryLinker
 from annotated_region.errors import BackendUnavailableError, BuildError
 from annotated_region.functions.modules import require_well_formed
@@ -92,8 +96,10 @@ class LinkedExecutable(VMExecutable):
         regions: Mapping[str, LinkedRegion] = MappingProxyType({}),
         parameters: Sequence[str] = (),
         host: str = "llvm",
+        constants: Sequence[ConstantData] = (),
     ) -> None:
         super().__init__(mod)
+        self._constants = tuple(constants)
         self.regions = dict(regions)
         self.parameters = tuple(parameters)
         self.host = host
@@ -165,10 +171,16 @@ class LinkedExecutable(VMExecutable):
         # The path is passed as a separate argument: a comma in it would split a -Wl argument.
         looking = [word for each in run_path for word in ("-Xlinker", "-rpath", "-Xlinker", each)]
         options = [*self.options, _STAYS_LOADED, *kwargs.pop("options", ()), *looking]
-        if kwargs.get("fcompile") is None and str(file_name).endswith(".so"):
-            kwargs["fcompile"] = SharedLibraryLinker(self.sources, self.progress)
+        if not str(file_name).endswith(".tar"):  # an archive of sources and objects
+            kwargs["options"] = options
+        is_ours = kwargs.get("fcompile") is None and str(file_name).endswith(".so")
+        if is_ours:
+            kwargs["fcompile"] = SharedLibraryLinker(self.sources, self.progress, self._constants)
         try:
-            return super().export_library(file_name, options=options, **kwargs)
+            with tempfile.TemporaryDirectory() as folder:
+                objects = [] if is_ours else objects_of(self._constants, Path(folder))
+                addons = [*(kwargs.pop("addons", None) or ()), *objects]
+                return super().export_library(file_name, addons=addons, **kwargs)
         except RuntimeError as error:
             raise BuildError(
                 f"{compiler or kwargs['cc']} could not build the external functions:\n{error}"
@@ -179,7 +191,7 @@ class LinkedExecutable(VMExecutable):
 def machine_of(executable: VMExecutable) -> Iterator[relax.VirtualMachine]:
     """A virtual machine for an executable, whose memory is released at the end; see `LinkedExecutable`.
 
-    The executable itself is not kept: it holds a copy of the constants, which the machine does not need.
+    The executable itself is not kept: it holds the constants, which the machine does not need.
     """
     machine = relax.VirtualMachine(executable, tvm.cpu())
     free = executable.hand_over() if isinstance(executable, LinkedExecutable) else None
@@ -231,14 +243,15 @@ def compile_module(
     codegen_options = {
         backend.name: {**backend.codegen_options, **chosen.get(backend.name, {})} for backend in backends
     }
-    generated = append_in_place(generate_code(mod, codegen_options))
+    with constants_apart() as constants:
+        generated = append_in_place(generate_code(mod, codegen_options))
     try:
         compiled = tvm.compile(generated, host, relax_pipeline=host_pipeline(host))
     except _FAILURES_OF_TVM as error:
         raise BuildError(f"TVM cannot compile what the host runs: {type(error).__name__}: {error}") from error
     bound = {backend.name: backend.needs_python(codegen_options[backend.name]) for backend in backends}
     regions = _linked_regions(mod, bound)
-    return LinkedExecutable(compiled.mod, needs, regions, _parameters(mod), _instructions(host))
+    return LinkedExecutable(compiled.mod, needs, regions, _parameters(mod), _instructions(host), constants)
 
 
 def _linked_regions(mod: tvm.IRModule, bound: Mapping[str, str | None]) -> dict[str, LinkedRegion]:

@@ -1,7 +1,7 @@
 """Links constants into a library without the linker: it reserves their place, and they are copied there.
 
 GNU ld reads and writes each byte of its inputs, and takes ten times as long as a copy of the file. The
-linker gets an object whose section is one page, with a mark, in place of the objects with constants::
+linker gets an object whose section is one page, with a mark, in place of the constants::
 
     library as linked:   code | variables | .lrodata: [mark]
     afterwards:          code | variables | [mark] | sections | .lrodata: [constants                     ]
@@ -9,7 +9,7 @@ linker gets an object whose section is one page, with a mark, in place of the ob
 Large data is in a segment of its own behind all others (`elf_object.py`), so the segment and the section can
 grow: their headers get the new place at the end of the file, and the new size. The symbols of the constants
 lie beyond the page from the beginning. If a linker has laid out the library otherwise, it is linked again,
-with all objects.
+with all constants in objects.
 """
 
 from __future__ import annotations
@@ -18,10 +18,19 @@ import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeAlias
 
-from annotated_region.compilation.elf_format import LOADED, Header, ProgramHeader, Section, name_at
+from annotated_region.compilation.constant_objects import ConstantData
+from annotated_region.compilation.elf_format import (
+    LOADED,
+    X86_64,
+    Header,
+    ProgramHeader,
+    Section,
+    name_at,
+)
 from annotated_region.compilation.elf_object import (
     LARGE_SECTION,
     PAGE,
@@ -31,15 +40,23 @@ from annotated_region.compilation.elf_object import (
     write_object,
 )
 
-__all__ = ["link_with_constants"]
+__all__ = ["link_with_constants", "objects_of"]
 
 _MARK = (b"The constants are at the end of the file. " * PAGE)[:PAGE]
 
 
+Write: TypeAlias = Callable[[BinaryIO, int], None]
+"""Writes data to a file, from an offset on."""
+
+
 def link_with_constants(
-    library: Path, files: Sequence[str], folder: Path, link: Callable[[list[str]], None]
+    library: Path,
+    files: Sequence[str],
+    constants: Sequence[ConstantData],
+    folder: Path,
+    link: Callable[[list[str]], None],
 ) -> None:
-    """Link objects, of which some hold constants.
+    """Link objects, of which some may hold constants, and constants that are in no object.
 
     Parameters
     ----------
@@ -47,22 +64,38 @@ def link_with_constants(
         What `link` writes.
     files
         The objects.
+    constants
+        The constants that are in none of them.
     folder
         A folder for temporary files.
     link
         Links the objects that it is given.
     """
-    found = {file: symbol for file in files if (symbol := symbol_of(Path(file)))}
     header = object_header()
-    if found and header is not None:
-        symbols = list(_placed(found.values()))
+    found = {file: symbol for file in files if (symbol := symbol_of(Path(file)))}
+    parts: list[tuple[DataSymbol, Write]] = [
+        *((symbol, partial(_copy, Path(file), symbol.size)) for file, symbol in found.items()),
+        *((each.symbol, each.write) for each in constants),
+    ]
+    if parts and header is not None and header.machine == X86_64:
+        symbols = list(_placed(symbol for symbol, _ in parts))
         page = folder / "reserved.o"
         with page.open("wb") as file:
             write_object(file, header, symbols, PAGE, _write_mark)
         link([*(each for each in files if each not in found), str(page)])
-        if _filled(library, list(zip(found, symbols, strict=True))):
+        if _filled(library, [(symbol, write) for symbol, (_, write) in zip(symbols, parts, strict=True)]):
             return
-    link(list(files))
+    link([*files, *objects_of(constants, folder)])
+
+
+def objects_of(constants: Sequence[ConstantData], folder: Path) -> list[str]:
+    """Constants as object files in a folder."""
+    header = object_header()
+    places = [folder / f"constants{index}.o" for index in range(len(constants))]
+    for each, place in zip(constants, places, strict=True):
+        assert header is not None, "constants are only placed where objects can be made"
+        each.write_object(place, header)
+    return [str(place) for place in places]
 
 
 def _placed(symbols: Iterable[DataSymbol]) -> Iterator[DataSymbol]:
@@ -88,14 +121,14 @@ class _Reserved:
     segment: ProgramHeader
 
 
-def _filled(library: Path, constants: Sequence[tuple[str, DataSymbol]]) -> bool:
+def _filled(library: Path, constants: Sequence[tuple[DataSymbol, Write]]) -> bool:
     """Copy constants into a library; False if they do not fit its layout."""
     with library.open("r+b") as file:
         reserved = _reserved(file)
         if reserved is None:
             return False
         section, segment = reserved.section, reserved.segment
-        last = constants[-1][1]
+        last, _ = constants[-1]
         added = last.offset + last.size - PAGE
         grown = segment.file_size + added
         end = file.seek(0, os.SEEK_END)
@@ -105,8 +138,8 @@ def _filled(library: Path, constants: Sequence[tuple[str, DataSymbol]]) -> bool:
         content = file.read(before)
         file.seek(offset)
         file.write(content)
-        for source, symbol in constants:
-            _copy(Path(source), file, offset + before + symbol.offset, symbol.size)
+        for symbol, write in constants:
+            write(file, offset + before + symbol.offset)
         file.truncate(offset + grown)
         file.seek(reserved.segment_at)
         file.write(replace(segment, offset=offset, file_size=grown, size=grown).packed())
@@ -116,7 +149,7 @@ def _filled(library: Path, constants: Sequence[tuple[str, DataSymbol]]) -> bool:
     return True
 
 
-def _copy(source: Path, target: BinaryIO, offset: int, size: int) -> None:
+def _copy(source: Path, size: int, target: BinaryIO, offset: int) -> None:
     """Copy the data of an object to an offset of a file, within the kernel."""
     target.flush()
     os.lseek(target.fileno(), offset, os.SEEK_SET)

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 from tvm.support import cc as tvm_cc
 
 from annotated_region.cache import alone, load_entry, private_cache_folder, store_entry, sweep
+from annotated_region.compilation.constant_objects import ConstantData
 from annotated_region.compilation.keys import KEY_DIGITS, key_of
 from annotated_region.compilation.late_constants import link_with_constants
 from annotated_region.compilation.meanings import Compiler, Meanings
@@ -60,11 +61,19 @@ class SharedLibraryLinker:
         Sources linked into every library besides its own files.
     progress
         Whether to show on a terminal how many sources are left.
+    constants
+        Data that is written into every library.
     """
 
-    def __init__(self, sources: Sequence[LinkedSource] = (), progress: bool = True) -> None:
+    def __init__(
+        self,
+        sources: Sequence[LinkedSource] = (),
+        progress: bool = True,
+        constants: Sequence[ConstantData] = (),
+    ) -> None:
         self.sources = tuple(sources)
         self.progress = progress
+        self.constants = tuple(constants)
 
     def __call__(
         self,
@@ -111,7 +120,7 @@ class SharedLibraryLinker:
             def link(objects: list[str]) -> None:
                 tvm_cc.create_shared(str(unfinished), objects, options=linking, cc=compiler, **others)
 
-            link_with_constants(unfinished, linked, Path(folder), link)
+            link_with_constants(unfinished, linked, self.constants, Path(folder), link)
 
     def _compiled(self, files: Sequence[str], path: str, words: list[str], folder: Path) -> list[str]:
         """Files to link: objects in place of sources where possible; adds macro definitions to `words`."""

@@ -12,8 +12,9 @@ import pytest
 from kits.compilation.data_objects import write_data
 
 from annotated_region.compilation import late_constants
+from annotated_region.compilation.constant_objects import ConstantData
 from annotated_region.compilation.elf_format import LOADED, Header
-from annotated_region.compilation.elf_object import PAGE, DataSymbol, symbol_of
+from annotated_region.compilation.elf_object import PAGE, DataSymbol, object_header, symbol_of
 from annotated_region.compilation.late_constants import link_with_constants
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
@@ -42,6 +43,9 @@ class Linking:
         self.given: list[list[str]] = []
         self.always: list[str] = []
         draw = np.random.default_rng(sizes)
+        header = object_header()
+        assert header is not None
+        self.header = header
         self.contents = [draw.bytes(size) for size in sizes]
         (folder / "reader.cc").write_text(READER, encoding="ascii")
         self.run("g++", "-fPIC", "-O1", "-c", "reader.cc", "-o", "reader.o")
@@ -60,7 +64,8 @@ class Linking:
     def made(self) -> None:
         """Link, constants in front of and behind the code."""
         names = ("first.o", "reader.o", "second.o")
-        link_with_constants(self.linked, [str(self.folder / name) for name in names], self.folder, self.link)
+        files = [str(self.folder / name) for name in names]
+        link_with_constants(self.linked, files, (), self.folder, self.link)
 
     def require_right(self) -> None:
         """The code finds both constants, and its own variables."""
@@ -140,9 +145,42 @@ def test_a_library_that_is_laid_out_otherwise_is_linked_again(tmp_path, monkeypa
     linking.require_right()
 
 
+def test_constants_that_are_in_no_object_are_written_as_those_in_objects(tmp_path):
+    draw = np.random.default_rng(1)
+    arrays = [draw.standard_normal((count, 3))[:, ::2] for count in (700, 1, 0, 2100)]
+    data = [ConstantData.of(name, arrays[index:]) for index, name in enumerate(("first", "second"))]
+    linking = Linking(tmp_path, (1, 1))
+    for each in data:
+        each.write_object(tmp_path / f"{each.symbol.name}.o", linking.header)
+    linking.contents = [
+        (tmp_path / f"{name}.o").read_bytes()[PAGE:][: each.symbol.size]
+        for name, each in zip(("first", "second"), data, strict=True)
+    ]
+    reader, *objects = [str(tmp_path / name) for name in ("reader.o", "first.o", "second.o")]
+    made = []
+    for files, constants in (([reader, *objects], []), ([reader, objects[0]], data[1:]), ([reader], data)):
+        link_with_constants(linking.linked, files, constants, tmp_path, linking.link)
+        linking.require_right()
+        made.append(linking.linked.read_bytes())
+    assert made[0] == made[1] == made[2]
+    assert linking.given == [["reader.o", "reserved.o"]] * 3
+
+
+def test_constants_that_are_in_no_object_get_one_if_the_library_is_laid_out_otherwise(tmp_path, monkeypatch):
+    data = ConstantData.of("second", [np.arange(5000)])
+    linking = Linking(tmp_path, (PAGE + 1, 17))
+    data.write_object(tmp_path / "expected.o", linking.header)
+    linking.contents[1] = (tmp_path / "expected.o").read_bytes()[PAGE:][: data.symbol.size]
+    monkeypatch.setattr(late_constants, "LARGE_SECTION", ".elsewhere")
+    files = [str(tmp_path / name) for name in ("first.o", "reader.o")]
+    link_with_constants(linking.linked, files, [data], tmp_path, linking.link)
+    assert linking.given[1:] == [["first.o", "reader.o", "constants0.o"]]
+    linking.require_right()
+
+
 def test_without_constants_there_is_one_link(tmp_path):
     linking, given = Linking(tmp_path, (1, 1)), [str(tmp_path / "reader.o")]
-    link_with_constants(linking.linked, given, tmp_path, linking.given.append)
+    link_with_constants(linking.linked, given, (), tmp_path, linking.given.append)
     assert linking.given == [given]
 
 

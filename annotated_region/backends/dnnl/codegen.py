@@ -117,8 +117,8 @@ def _with_constants(
     names: Mapping[Constant, str],
     values: Mapping[str, tvm.runtime.Tensor],
     finite_math: bool,
-) -> tuple[Graph, tuple[Embedded, tvm.runtime.Module] | None]:
-    """The graph of a function, and the object file of its constants; joined constants require one."""
+) -> tuple[Graph, tuple[Embedded, tvm.runtime.Module | None] | None]:
+    """The graph of a function, and its constants as data; joined constants require that."""
     graph = region_graph(function, names, finite_math=finite_math)
     part = embed(graph, constants_of(graph), values)
     if part is None and graph.joined:
@@ -132,14 +132,15 @@ def _with_constants(
 
 
 def _unit(
-    graph: Graph, part: tuple[Embedded, tvm.runtime.Module] | None, precision: str
+    graph: Graph, part: tuple[Embedded, tvm.runtime.Module | None] | None, precision: str
 ) -> tvm.runtime.Module:
-    """A C++ module, with the object file of its constants if there is one."""
+    """A C++ module, with the object file of its constants if it has one."""
     if part is None:
         return cpp_module(emit_unit(graph, precision), [graph.symbol], constants_of(graph))
     embedded, constants = part
     module = cpp_module(emit_unit(graph, precision, embedded), [graph.symbol])
-    module.import_module(constants)
+    if constants is not None:
+        module.import_module(constants)
     return module
 
 

@@ -1,4 +1,4 @@
-"""Places the constants of a region in an object file if they are large; the runtime reads them once, to pack.
+"""Makes large constants of a region data of the library; the runtime reads them once, to pack.
 
 Small constants go through TVM's loader, unless some were joined (`rewriting/joining.py`) or packed
 (`packed_weight.py`), which TVM does not know.
@@ -22,8 +22,8 @@ LEAST_BYTES = 1 << 20
 
 def embed(
     graph: Graph, names: Sequence[str], values: Mapping[str, tvm.runtime.Tensor]
-) -> tuple[Embedded, tvm.runtime.Module] | None:
-    """The constants of a region as an object file; None if not worthwhile or not possible.
+) -> tuple[Embedded, tvm.runtime.Module | None] | None:
+    """The constants of a region as data of the library; None if not worthwhile or not possible.
 
     Parameters
     ----------

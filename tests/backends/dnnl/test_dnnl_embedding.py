@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import platform
 import re
 import subprocess
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,8 @@ from tvm.support import cc
 import annotated_region as ar
 from annotated_region.backends.dnnl.embedding import embed
 from annotated_region.backends.dnnl.graph import Graph
+from annotated_region.compilation.elf_object import symbol_of
+from annotated_region.compilation.objects import SharedLibraryLinker
 
 WIDTH = 600  # 1.4 MB of weights
 
@@ -69,12 +73,51 @@ def test_constants_may_lie_gigabytes_behind_the_code_that_reads_them(tmp_path: P
     sections = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     (place,) = re.findall(r" \.lrodata +PROGBITS +([0-9a-f]+)", sections)
     assert int(place, 16) == far
-    machine = relax.VirtualMachine(tvm.runtime.load_module(str(library)), tvm.cpu())
+    require_right(str(library))
+
+
+def require_right(library: str) -> None:
+    """Both functions of a library answer right."""
+    machine = relax.VirtualMachine(tvm.runtime.load_module(library), tvm.cpu())
     data = np.random.default_rng(0).standard_normal((3, WIDTH)).astype("float32")
     for seed, name in enumerate(("first", "second")):
         expected = np.maximum(data @ weights(seed) + np.arange(WIDTH), 0)
         found = machine[name](tvm.runtime.tensor(data)).numpy()
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@needs_onednn
+def test_every_way_of_linking_finds_the_constants(tmp_path: Path) -> None:
+    """The module that was built is gone by then: the executable holds them."""
+    built = ar.build(ar.partition(module(), ["dnnl"]))
+    gc.collect()
+    (tmp_path / "other.c").write_text("int other = 1;\n", encoding="ascii")
+    ways: dict[str, dict[str, object]] = {
+        "ours.so": {},
+        "again.so": {},
+        "more_of_ours.so": {"addons": [str(tmp_path / "other.c")]},
+        "of_others.so": {
+            "fcompile": SharedLibraryLinker(built.sources),
+            "addons": [str(tmp_path / "other.c")],
+        },
+    }
+    for name, words in ways.items():
+        library = str(tmp_path / name)
+        built.export_library(library, **words)
+        require_right(library)
+    assert (tmp_path / "ours.so").read_bytes() == (tmp_path / "again.so").read_bytes()
+
+
+@needs_onednn
+def test_an_archive_of_sources_and_objects_holds_the_constants(tmp_path: Path) -> None:
+    archive = tmp_path / "objects.tar"
+    ar.build(ar.partition(module(), ["dnnl"])).export_library(str(archive))
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path / "objects", filter="data")
+    found = [symbol_of(each) for each in sorted((tmp_path / "objects").rglob("*.o"))]
+    sizes = [each.size for each in found if each is not None]
+    assert len(sizes) == 2
+    assert all(0 <= size - 4 * WIDTH * WIDTH < 1 << 14 for size in sizes)
 
 
 def region(count: int) -> tuple[Graph, dict[str, tvm.runtime.Tensor]]:
