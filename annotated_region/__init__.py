@@ -76,7 +76,8 @@ if TYPE_CHECKING:
     from annotated_region.measuring import MeasuredCost
     from annotated_region.op_info import OpInfo, infer_op_info, op_infos
     from annotated_region.passes.build import build
-    from annotated_region.passes.pipeline import explain, partition
+    from annotated_region.passes.explanation import explain
+    from annotated_region.passes.pipeline import partition
     from annotated_region.policies.least_cost import LeastCost
     from annotated_region.policies.policy import Policy, Priority, Resolution
     from annotated_region.profiling.profile import profile
@@ -218,10 +219,8 @@ _PUBLIC: Final[Mapping[str, tuple[str, ...]]] = {
         "op_infos",
     ),
     "passes.build": ("build",),
-    "passes.pipeline": (
-        "explain",
-        "partition",
-    ),
+    "passes.explanation": ("explain",),
+    "passes.pipeline": ("partition",),
     "policies.least_cost": ("LeastCost",),
     "policies.policy": (
         "Policy",

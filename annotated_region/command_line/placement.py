@@ -13,7 +13,8 @@ from annotated_region.command_line.declarations.placing import COST_MODELS
 from annotated_region.costs import CostModel, RooflineCost, UnitCost
 from annotated_region.locking.lock import Lock
 from annotated_region.measuring import MeasuredCost
-from annotated_region.passes.pipeline import explain, partition, partition_with_report
+from annotated_region.passes.explanation import explain, partition_with_report
+from annotated_region.passes.pipeline import partition
 from annotated_region.policies.least_cost import LeastCost
 from annotated_region.policies.policy import Policy, Priority
 from annotated_region.reports.report import Report

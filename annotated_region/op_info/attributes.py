@@ -36,7 +36,7 @@ def _to_python(value: object) -> object:
     if isinstance(value, tvm.tirx.IntImm | tvm.tirx.FloatImm | TextConstant):
         return value.value
     if isinstance(value, tvm_ffi.Array):
-        return tuple(_to_python(item) for item in value)
+        return tuple(_to_python(item) for item in value[:])  # a slice is faster than its iterator
     if isinstance(value, str):
         return str(value)
     if isinstance(value, tvm.ir.PrimType):

@@ -34,7 +34,7 @@ def extents_of(type_: tvm.ir.Type) -> tuple[Dim, ...] | None:
     shape = getattr(type_, "shape", None)
     if not isinstance(shape, relax.ShapeExpr):
         return None
-    return shape_of(shape.values)
+    return shape_of(shape.values[:])  # the iterator of TVM's arrays takes twice as long as a slice
 
 
 def shape_of(values: Iterable[relax.Expr]) -> tuple[Dim, ...]:

@@ -83,8 +83,9 @@ def static_shape(type_: tvm.ir.Type) -> tuple[int, ...] | None:
 
 def integers_of(shape: relax.ShapeExpr) -> tuple[int, ...] | None:
     """The extents of a shape if all are static, else None."""
-    values = tuple(int(value) for value in shape.values if isinstance(value, tvm.tirx.IntImm))
-    return values if len(values) == len(shape.values) else None
+    extents = shape.values[:]
+    values = tuple(int(value) for value in extents if isinstance(value, tvm.tirx.IntImm))
+    return values if len(values) == len(extents) else None
 
 
 def extents_of(expr: relax.Expr) -> tuple[Extent, ...]:
