@@ -51,11 +51,22 @@ def _shift(function: Callable[[Array, Array], Array]) -> Compute:
     return compute
 
 
-def _median(_noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+def _median(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value | tuple[Value, Value]:
     """The lower one of the two in the middle; which it is has to be the same with and without errors."""
-    count = args[0].clean.size
-    place = decided(lambda plane: np.argsort(plane.reshape(-1), kind="stable")[(count - 1) // 2], args)
-    return moved(lambda plane: plane.reshape(-1)[place.clean], args)
+    axis = attrs["axis"]
+    data = args[0] if axis else moved(lambda plane: plane.reshape(-1), args)
+    at = axis[0] if axis else 0
+    before = (data.clean.shape[at] - 1) // 2
+    place = decided(lambda plane: np.take(np.argsort(plane, at, kind="stable"), [before], at), [data])
+    value = moved(lambda plane: np.take_along_axis(plane, place.clean, at), [data])
+    if not axis:
+        return moved(lambda plane: plane.reshape(()), [value])
+    pair = (value, place)
+    return pair if attrs["keepdims"] else (_squeezed(value, at), _squeezed(place, at))
+
+
+def _squeezed(value: Value, axis: int) -> Value:
+    return moved(lambda plane: plane.squeeze(axis), [value])
 
 
 def _bucketize(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
@@ -111,13 +122,15 @@ def _dropout(_noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> t
     return args[0], source(np.ones(args[0].clean.shape))
 
 
-def _reverse(_noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+def _reverse(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     data, lengths = args
+    axes = (attrs["batch_axis"], attrs["seq_axis"])
 
     def turned(plane: Array) -> Array:
         result = np.array(plane)
+        rows, given = (np.moveaxis(each, axes, (0, 1)) for each in (result, plane))
         for row, length in enumerate(lengths.clean):
-            result[row, :length] = plane[row, :length][::-1]
+            rows[row, :length] = given[row, :length][::-1]
         return result
 
     return moved(turned, [data])

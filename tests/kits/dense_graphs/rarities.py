@@ -8,7 +8,7 @@ from kits.dense_graphs.recipe import Dim
 from kits.dense_graphs.views import viewed
 from kits.dense_graphs.windows import known
 
-__all__ = ["RARITIES", "inverse_function", "sampled"]
+__all__ = ["RARITIES", "inverse_function", "middle", "reversed_parts", "sampled"]
 
 SUMS = (
     "ij,jk->ik",
@@ -81,11 +81,19 @@ def spread(bench: Bench) -> int:
 
 
 def middle(bench: Bench) -> int | None:
-    """The median of all elements."""
+    """The median of all elements, or along an axis, whose place may be what is read."""
     value = viewed(bench, bench.source(bench.shape(bench.number(1, 3)), constant=0.1))
-    if any(isinstance(extent, str) for extent in bench.shape_of(value)):
+    shape = bench.shape_of(value)
+    if bench.chance(0.3):
+        is_known = all(isinstance(extent, int) for extent in shape)
+        return bench.add("median", (value,), {"axis": None, "keepdims": False}, ()) if is_known else None
+    axis, keepdims = bench.number(0, len(shape) - 1), bench.chance(0.5)
+    if not isinstance(shape[axis], int):
         return None
-    return bench.add("median", (value,), {"axis": None, "keepdims": False}, ())
+    kept = [1 if each == axis else extent for each, extent in enumerate(shape) if keepdims or each != axis]
+    pair = bench.add("median_along", (value,), {"axis": [axis], "keepdims": keepdims}, kept)
+    index = bench.number(0, 1)
+    return bench.add("field", (pair,), {"index": index}, kept, ("float32", "int64")[index])
 
 
 def sorted_into(bench: Bench) -> int:
@@ -153,18 +161,23 @@ def flattened(bench: Bench) -> int:
 
 
 def reversed_parts(bench: Bench) -> int | None:
-    """The beginning of each row backwards."""
+    """The beginning of each row, or of each column, backwards."""
     value = viewed(bench, bench.value())
     shape = bench.shape_of(value)
-    if len(shape) < 2 or not isinstance(shape[1], int):
+    if len(shape) < 2:
         return None
-    given = bench.source(shape[:1], "whole", "int64", constant=0.2)
+    batch = bench.number(0, 1)
+    extent = shape[1 - batch]
+    given = bench.source((shape[batch],), "whole", "int64", constant=0.2)
     limit, one = (
         bench.add("constant", (), {"value": number, "key": len(bench.nodes)}, (), "int64")
-        for number in (shape[1], 1)
+        for number in (extent if isinstance(extent, int) else 3, 1)
     )
     lengths = bench.binary("add", bench.binary("floor_mod", given, limit, "int64"), one, "int64")
-    return bench.unary_with("reverse_sequence", value, [lengths], seq_axis=1, batch_axis=0)
+    if not isinstance(extent, int):
+        extents = bench.add("shape_to_tensor", (), {"shape": [extent]}, (1,), "int64")
+        lengths = bench.binary("minimum", lengths, extents, "int64")
+    return bench.unary_with("reverse_sequence", value, [lengths], seq_axis=1 - batch, batch_axis=batch)
 
 
 def slice_replaced(bench: Bench) -> int | None:

@@ -174,6 +174,7 @@ SPECIAL: dict[str, Make] = {
         0, shape_of([attrs["end"]]).values[0], 1, "int64"
     ),
     "strided_slice": _slice,
+    "median_along": lambda operands, attrs, _: relax.op.median(operands[0], attrs["axis"], attrs["keepdims"]),
     "matmul": lambda operands, attrs, _: relax.op.matmul(*operands, out_dtype=attrs.get("out_dtype")),
     "quantize": _quantization("quantize"),
     "dequantize": _quantization("dequantize"),

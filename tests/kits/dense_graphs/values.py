@@ -138,7 +138,7 @@ def halved(noise: Noise, value: Value, dtype: str) -> Value:
     clean = value.clean
     if np.any(np.abs(clean[np.isfinite(clean)]) > largest):
         raise UnfitValuesError("a value overflows")
-    exact = value.exact & (clean == clean.astype(dtype).astype("float64"))
+    exact = value.exact & ((clean == clean.astype(dtype).astype("float64")) | np.isnan(clean))
     size = np.where(exact | ~np.isfinite(clean), 0.0, unit * np.maximum(np.abs(clean), least))
     parts = noise.parts(clean.shape)
     return Value(clean, value.wide + size * parts, value.sharp + size * parts, exact)

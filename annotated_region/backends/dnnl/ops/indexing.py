@@ -1,4 +1,4 @@
-"""Elements at computed indices: embeddings, gathers, advanced indexing, reversed axes."""
+"""Elements at computed indices: embeddings, gathers, advanced indexing, reversed axes and sequences."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 from tvm import tirx
 
-from annotated_region.backends.dnnl.graph import DataType, Dim, Kind, TensorId, same_dim
+from annotated_region.backends.dnnl.graph import DataType, Dim, Graph, Kind, TensorId, same_dim
 from annotated_region.backends.dnnl.importer import extents_of
 from annotated_region.backends.dnnl.index_parameters import Bounds, Element, Gather
 from annotated_region.backends.dnnl.ops.checks import (
@@ -20,7 +20,14 @@ from annotated_region.backends.dnnl.ops.checks import (
 )
 from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
 from annotated_region.backends.dnnl.ops.shape import part
-from annotated_region.backends.dnnl.parameters import Begins, Range
+from annotated_region.backends.dnnl.parameters import (
+    Begins,
+    Comparing,
+    Comparison,
+    Range,
+    Whole,
+    WholeFunction,
+)
 from annotated_region.backends.dnnl.views import broadcast_to, reshape
 from annotated_region.targets.op_view import OpView
 from annotated_region.tvm_adapter.types import expect
@@ -117,6 +124,50 @@ def _flip(call: OpConversion) -> TensorId:
     last = extent - 1 if isinstance(extent, int) else tirx.Sub(extent, tirx.IntImm("int64", 1))
     backwards = call.graph.add(Kind.RANGE, (), (extent,), Range(last, -1), dtype=DataType.INT64)
     return call.add(Kind.GATHER, [call.operand(0), backwards], Gather(axis, False, Bounds.CHECKED))
+
+
+def _sequence_problems(op: OpView) -> Problems:
+    yield tensor_problem(op.arg_types[1], "the lengths", WHOLE)
+    rank = op.arg_tensor(0).ndim
+    if {op.attrs[name] % rank for name in ("batch_axis", "seq_axis")} != {0, 1}:
+        yield "axes of batch and time other than the first two"
+
+
+@converts("relax.reverse_sequence", types=MOVABLE, result=MOVABLE, unless=_sequence_problems)
+def _reverse_sequence(call: OpConversion) -> TensorId:
+    """Gathers by a batch and a time: ``t`` becomes ``length - 1 - t`` where it is below the length."""
+    graph, axis = call.graph, call.attrs["seq_axis"] % len(call.shape)
+    places = call.shape[:2]
+    batches, times = (_line(graph, places, each) for each in (1 - axis, axis))
+    along = tuple(1 if each == axis else extent for each, extent in enumerate(places))
+    given = reshape(graph, index_operand(call, 1), along)
+    lengths = _whole(graph, WholeFunction.MINIMUM, (given, _number(graph, places[axis])), along)
+    last = _whole(graph, WholeFunction.SUBTRACT, (lengths, _number(graph, 1)), along)
+    backwards = _whole(graph, WholeFunction.SUBTRACT, (last, times), places)
+    inside = Comparing(Comparison.LESS)
+    is_inside = graph.add(Kind.COMPARISON, (times, lengths), places, inside, dtype=DataType.FLOAT32)
+    turned = graph.add(Kind.SELECT, (is_inside, backwards, times), places, dtype=DataType.INT64)
+    indices = [broadcast_to(graph, batches, places), turned]
+    if axis == 0:
+        indices.reverse()
+    return call.add(Kind.GATHER, [call.operand(0), *indices], Gather(0, False, Bounds.CHECKED))
+
+
+def _line(graph: Graph, places: tuple[Dim, ...], axis: int) -> TensorId:
+    """The places along one axis, beside those of the other one."""
+    count = graph.add(Kind.RANGE, (), (places[axis],), Range(0, 1), dtype=DataType.INT64)
+    return reshape(graph, count, tuple(extent if each == axis else 1 for each, extent in enumerate(places)))
+
+
+def _number(graph: Graph, value: Dim) -> TensorId:
+    """One whole number, with two axes."""
+    return graph.add(Kind.RANGE, (), (1, 1), Range(value, 0), dtype=DataType.INT64)
+
+
+def _whole(
+    graph: Graph, function: WholeFunction, operands: tuple[TensorId, ...], shape: tuple[Dim, ...]
+) -> TensorId:
+    return graph.add(Kind.WHOLE, operands, shape, Whole(function))
 
 
 @converts("relax.gather_elements", types=MOVABLE, result=MOVABLE, unless=_elements_problems)

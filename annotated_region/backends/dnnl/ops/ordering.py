@@ -1,4 +1,4 @@
-"""Sorting along an axis: sort, argsort, topk, argmax and argmin."""
+"""Sorting along an axis: sort, argsort, topk, argmax, argmin and median."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from annotated_region.backends.dnnl.importer import extents_of
 from annotated_region.backends.dnnl.index_parameters import Element, Ordering
 from annotated_region.backends.dnnl.ops.checks import COUNTED, WHOLE, Problems, tensor_problem
 from annotated_region.backends.dnnl.ops.registry import OpConversion, Results, converts
+from annotated_region.backends.dnnl.parameters import Begins
 from annotated_region.backends.dnnl.views import reshape
 from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.types import expect
 
 __all__: list[str] = []
 
@@ -98,3 +100,32 @@ def _extreme(call: OpConversion) -> TensorId:
         data = reshape(call.graph, data, (volume(call.graph.shape(data)),))
     order = _order(call, data, 0 if is_flat else _axis(call.op), 1, call.op.name == "relax.argmax")
     return _places(call, reshape(call.graph, order, call.shape))
+
+
+def _middle_problems(op: OpView) -> Problems:
+    yield _rank_problem(op)
+    for type_ in _fields(op.out_type):
+        yield tensor_problem(type_, "a result", COUNTED)
+    axes, extents = op.attrs["axis"], extents_of(op.arg_types[0]) or ()
+    if axes and len(axes) > 1:
+        yield "a median over several axes"
+    elif not all(isinstance(extent, int) for extent in ((extents[axes[0]],) if axes else extents)):
+        yield "a median along a symbolic extent"
+
+
+@converts("relax.median", types=COUNTED, result=None, unless=_middle_problems)
+def _median(call: OpConversion) -> Results:
+    """The middle element, the lower one of two; along one axis also its index."""
+    graph, data, axes = call.graph, call.operand(0), call.op.attrs["axis"]
+    if not axes:
+        data = reshape(graph, data, (volume(graph.shape(data)),))
+    shape = graph.shape(data)
+    axis = int(axes[0]) % len(shape) if axes else 0
+    before = (expect(int, shape[axis]) - 1) // 2
+    order = _order(call, data, axis, before + 1, descending=False)
+    begins = tuple(before if each == axis else 0 for each in range(len(shape)))
+    one = (*shape[:axis], 1, *shape[axis + 1 :])
+    place = graph.add(Kind.SLICE, (order,), one, Begins(begins, (1,) * len(shape)))
+    shape = extents_of(next(_fields(call.op.out_type))) or (1,)
+    value = reshape(graph, _elements(call, data, place, axis), shape)
+    return (value, reshape(graph, _places(call, place), shape)) if axes else value
