@@ -1,11 +1,13 @@
-"""Falling ranges, such as ``arange(8, 0, -2)``, and those with a whole step of type float.
+"""Ranges that fall, such as ``arange(8, 0, -2)``, and those of symbolic length with floats.
 
-TVM 0.27's importer counts two numbers too many for the former. For the latter, the length of a symbolic range
-becomes a rounded quotient of floats, which equals no other extent.
+TVM 0.27's importer counts two numbers too many for the former. For the latter, such as the centres of patches
+``arange(0.5, n)``, the length becomes a rounded quotient of floats, which equals no other extent.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import lcm
 from typing import TypeGuard
 
 import tvm
@@ -14,25 +16,44 @@ from tvm import relax
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import TorchNode
 
+_FINEST = 1024  # the largest denominator of starts and steps; float32 holds their multiples
+
 
 @converts("arange.start_step")
 def range_of_steps(node: TorchNode) -> relax.Expr | None:
-    """A range with a step of a whole number, as multiples of the step from its start."""
-    start, end, given = (node.argument(place) for place in range(3))
-    if not isinstance(given, int | float) or given != int(given) or (isinstance(given, int) and given > 0):
+    """A range as multiples of its step from its start, where its length needs only whole numbers."""
+    start, end, step = (_number(node.argument(place, "step", 1)) for place in range(3))
+    if start is None or end is None or not isinstance(step, Fraction) or not step:
         return None
-    if not _is_extent(start) or not _is_extent(end):
+    known = [each for each in (start, end, step) if isinstance(each, Fraction)]
+    whole = lcm(*(each.denominator for each in known))
+    if whole == 1 and step > 0 and isinstance(node.argument(2, "step", 1), int):
         return None
-    step = int(given)
-    first = node.number_as_tensor(start, "int64")
+    if whole > _FINEST or (whole > 1 and (len(known) == 3 or "float" not in node.dtype)):
+        return None
+    dtype = "int64" if whole == 1 else "float64" if node.dtype == "float64" else "float32"
+    first = node.number_as_tensor(float(start) if isinstance(start, Fraction) else start, dtype)
     if first is None:
         return None
-    count = (start - end - step - 1) // -step if step < 0 else (end - start + step - 1) // step
-    places = node.emit(relax.op.arange(0, count, 1, "int64"))
-    steps = node.emit(relax.op.multiply(places, relax.const(step, "int64")))
+    distance = _times(end, whole) - _times(start, whole)
+    stride = int(step * whole)
+    count = (distance + stride - 1) // stride if step > 0 else (-distance - stride - 1) // -stride
+    places = node.cast(node.emit(relax.op.arange(0, count, 1, "int64")), dtype)
+    steps = node.emit(relax.op.multiply(places, relax.const(float(step), dtype)))
     return node.cast(node.emit(relax.op.add(steps, first)), node.dtype)
 
 
-def _is_extent(value: object) -> TypeGuard[int | relax.Expr]:
-    """Whether a value is a whole number, known or symbolic."""
-    return isinstance(value, int) or (isinstance(value, relax.Expr) and isinstance(value.ty, tvm.ir.PrimType))
+def _number(value: object) -> Fraction | relax.Expr | None:
+    """A number as a fraction, or an extent; None if it is neither."""
+    if isinstance(value, int | float):
+        return Fraction(value)
+    return value if _is_extent(value) else None
+
+
+def _times(value: Fraction | relax.Expr, factor: int) -> int | relax.Expr:
+    return int(value * factor) if isinstance(value, Fraction) else value * factor
+
+
+def _is_extent(value: object) -> TypeGuard[relax.Expr]:
+    """Whether a value is a symbolic whole number."""
+    return isinstance(value, relax.Expr) and isinstance(value.ty, tvm.ir.PrimType)

@@ -301,6 +301,12 @@ NUMBERS = {
         torch.arange(1, 2 * x.shape[1] + 1, 2.0) + torch.zeros(x.shape[1]),
         torch.arange(x.shape[1] + 9, -x.shape[0], -4, dtype=torch.int32),
     ),
+    "ranges of fractions": lambda x: (
+        torch.stack(torch.meshgrid(torch.arange(0.5, x.shape[1]), torch.arange(0.5, 3), indexing="ij")),
+        torch.arange(x.shape[1], 0, -0.25)[: x.shape[1]] * x[0, 0, 0],
+        torch.arange(-0.75, x.shape[1], 1.5, dtype=torch.float64),
+        torch.arange(x.shape[0], x.shape[1] + 9, 0.5, dtype=torch.float16),
+    ),
     "of whole numbers": lambda x: (
         torch.exp(numbers(x)),
         torch.cos(numbers(x)),
