@@ -1,13 +1,13 @@
-"""Runs one case of the onnx package on a target, and says what became of it."""
+"""Runs one small model on a target, such as a case of the onnx package, and says what became of it."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx.parser
@@ -18,7 +18,7 @@ import annotated_region as ar
 from annotated_region.backends.openvino.installation import require_library
 from kits.importing.node_cases import NodeCase
 
-__all__ = ["Kind", "Outcome", "checked", "difference", "warm_up"]
+__all__ = ["Kind", "Outcome", "checked", "checked_module", "difference", "warm_up"]
 
 _TOLERANCES = {"float64": 1e-7, "float32": 2e-5}
 """Of the largest result, and of each one by itself."""
@@ -31,6 +31,10 @@ sqrt(n) roundings; no sum has more steps than the longest axis. The bound stops 
 over 18 keys in float16 is 4.1 roundings from the float64 answer on the host, 0.8 in regions, and the expected
 result 1.6.
 """
+
+
+Call: TypeAlias = "tuple[tuple[Any, ...], tuple[Any, ...]]"
+"""Arguments and expected results: arrays, lists of arrays, None for what is not there."""
 
 
 class Kind(Enum):
@@ -94,9 +98,14 @@ def checked(case: NodeCase, target: str) -> Outcome:
 
     An error that is none of the project's is not caught: it is what the tests and the campaign look for.
     """
+    return checked_module(lambda: ar.from_onnx(case.model), case.calls, target)
+
+
+def checked_module(importing: Callable[[], tvm.IRModule], calls: Sequence[Call], target: str) -> Outcome:
+    """As `checked`, of a module that `importing` makes, with pairs of arguments and expected results."""
     warnings.simplefilter("ignore")
     try:
-        mod = ar.from_onnx(case.model)
+        mod = importing()
     except ar.AnnotatedRegionError as error:
         return Outcome(Kind.REFUSED, str(error))
     phase, regions = "partition", 0
@@ -109,7 +118,7 @@ def checked(case: NodeCase, target: str) -> Outcome:
         phase = "build"
         machine = relax.VirtualMachine(ar.build(partitioned), tvm.cpu())
         phase = "run"
-        text = _first_difference(machine, case)
+        text = _first_difference(machine, calls)
     except ar.AnnotatedRegionError as error:
         return Outcome(Kind.UNBUILT, f"{phase}: {_told(error)}", regions, host)
     return Outcome(Kind.WRONG if text else Kind.RIGHT, text, regions, host)
@@ -145,8 +154,8 @@ def _tolerances(dtype: str, length: int) -> tuple[float, float] | None:
     return (_TOLERANCES[dtype], _TOLERANCES[dtype]) if dtype in _TOLERANCES else None
 
 
-def _first_difference(machine: relax.VirtualMachine, case: NodeCase) -> str:
-    for given, wanted in case.calls:
+def _first_difference(machine: relax.VirtualMachine, calls: Sequence[Call]) -> str:
+    for given, wanted in calls:
         length = max((extent for each in _arrays(given) for extent in each.shape), default=1)
         result = machine["main"](*map(_handed, given))
         found = [result] if len(wanted) == 1 else list(result)
