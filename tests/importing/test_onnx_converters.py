@@ -255,3 +255,12 @@ def test_isolated_imports_have_the_same_converters():
     worse = model_of_nodes([Node("LSTM", "x W R", clip=1.0)], {"x": SEQUENCE}, LSTM)
     with pytest.raises(ar.ModelError, match=r"node 'LSTM_of_y' .* the attribute 'clip'"):
         ar.from_onnx(worse, isolated=True)
+
+
+@pytest.mark.parametrize("threshold", [{}, {"alpha": 0.25}, {"alpha": -1.0}])
+def test_what_is_not_above_a_threshold_is_zero(threshold):
+    """Minus infinity and NaN, too; a product with truth values would be NaN."""
+    x = np.array([-np.inf, np.inf, np.nan, -2, -1, -0.5, 0.25, 1, 3], "float32")
+    model = model_of_nodes([Node("ThresholdedRelu", "x", **threshold)], {"x": x}, {})
+    (expected,), (found,) = by_onnx_runtime(model, {"x": x}), by_tvm(ar.from_onnx(model), {"x": x})
+    np.testing.assert_array_equal(found, expected)

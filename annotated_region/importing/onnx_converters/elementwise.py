@@ -1,8 +1,9 @@
 """Elementwise ops that TVM's importer converts correctly only in some cases.
 
 TVM 0.27.0 ignores the signs that `IsInf` selects; its floor modulo of floats is NaN if the divisor is
-infinite; shifts by too many bits depend on the processor; and it supports `Pow` neither for
-integers nor for mixed types. It lowers `Clip` to loops, which no target claims.
+infinite; shifts by too many bits depend on the processor; it supports `Pow` neither for
+integers nor for mixed types; and its `ThresholdedRelu` of minus infinity is NaN. It lowers `Clip` to
+loops, which no target claims.
 """
 
 from __future__ import annotations
@@ -63,6 +64,14 @@ def _without_nan(node: OnnxNode, bound: relax.Expr, instead: float) -> relax.Exp
     if dtype not in FLOATS or (known is not None and not np.isnan(known).any()):
         return bound
     return node.emit(relax.op.where(relax.op.equal(bound, bound), bound, relax.const(instead, dtype)))
+
+
+@converts("", "ThresholdedRelu", (1, 1), "alpha")
+def _above_threshold(node: OnnxNode) -> relax.Expr:
+    """The data where it is above the threshold, 0 elsewhere; TVM multiplies by truth values."""
+    data = node.tensor(0, FLOATS)
+    zero, least = (relax.const(number, dtype_of(data)) for number in (0.0, node.number("alpha", 1.0)))
+    return relax.op.where(node.emit(relax.op.greater(data, least)), data, zero)
 
 
 @converts("", "BitShift", (2, 2), "direction")
