@@ -302,8 +302,9 @@ def _scales(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) 
     channels = result[scales.first : scales.first + scales.count]
     if scales.count == 0 and scales.first != 0:
         yield "one scale for all has an axis"
-    if not all(same_dim(volume(vector), volume(channels)) for vector in operands[1:]):
-        yield "a vector does not have an element for each channel"
+    counts = [volume(vector) for vector in operands[1:]]
+    if not all(same_dim(count, 1) or same_dim(count, volume(channels)) for count in counts):
+        yield "a vector has neither one element nor one for each channel"
 
 
 def _requantize(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:

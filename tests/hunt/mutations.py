@@ -1,8 +1,8 @@
-"""Breaks the dnnl runtime on purpose, one line at a time, and counts the graphs until the hunt finds it.
+"""Breaks the dnnl backend on purpose, one line at a time, and counts the graphs until the hunt finds it.
 
     python tests/hunt/mutations.py [--graphs 20000] [name ...]
 
-A graph counts only if the intact runtime computes it rightly.
+A graph counts only if the intact backend computes it rightly.
 """
 
 from __future__ import annotations
@@ -23,21 +23,25 @@ from kits.hunt.checking import Kind, checked
 from kits.hunt.engines import Build, build_of
 from kits.hunt.table_interpreter import runtime_folder
 
-__all__ = ["MUTATIONS", "Mutation", "broken_runtime"]
+import annotated_region
+from annotated_region.backends.dnnl.runtime_units import RUNTIME
+
+__all__ = ["MUTATIONS", "Mutation", "broken_copy"]
 
 WORKER = Path(__file__).with_name("hunting_worker.py")
+PACKAGE = Path(annotated_region.__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """A line of the runtime, and what stands in its place.
+    """A line of the runtime, or of the passes in front of it, and what stands in its place.
 
     Attributes
     ----------
     name
         What is broken.
     file
-        Where.
+        Where: a header of the runtime, or a module of the backend.
     old, new
         The text, which stands there once, and the wrong one.
     threads
@@ -157,29 +161,91 @@ MUTATIONS = (
         "dims_of(given.before),\n                                            dims_of(given.after), attr",
         "dims_of(given.after),\n                                            dims_of(given.before), attr",
     ),
+    Mutation(
+        "a scale: twice, where bytes become floats",
+        "quantization.h",
+        "- zero) * scale;",
+        "- zero) * scale * scale;",
+    ),
+    Mutation(
+        "an axis of a reduction: four axes in their order, not in that of memory",
+        "reduction.h",
+        "return strides[a] > strides[b];",
+        "return dims.size() == 4 ? a < b : strides[a] > strides[b];",
+    ),
+    Mutation(
+        "a rotary position: each number has the cosine of the next one",
+        "rotation.h",
+        "rotate_run(from.data, cosines.data, sines.data, to, half)",
+        "rotate_run(from.data, cosines.data + (half > 1 ? 1 : 0), sines.data, to, half)",
+    ),
+    Mutation(
+        "a remainder: of the nearest multiple",
+        "divisions.h",
+        "return std::fmod(left, right);",
+        "return std::remainder(left, right);",
+    ),
+    Mutation(
+        "a packed digit: its place is worth 255",
+        "packed_digits.h",
+        "const __m512 place = _mm512_set1_ps(256.0f);",
+        "const __m512 place = _mm512_set1_ps(255.0f);",
+    ),
+    Mutation(
+        "a packed number: neighbours are exchanged",
+        "packed_weights.h",
+        "(at[vector] << (kKept - item * kBits)) >> kKept",
+        "(at[vector] << (kKept - (item ^ 1) * kBits)) >> kKept",
+    ),
+    Mutation(
+        "a tail: the last column of all but the first tile of a packed weight",
+        "packed_rows.h",
+        "width(std::min(kTileColumns, weight.columns - index * kTileColumns)) {}",
+        "width(std::min(kTileColumns, weight.columns - index * kTileColumns) - (index > 0 ? 1 : 0)) {}",
+    ),
+    Mutation(
+        "a part of a joined product: all begin at its first column",
+        "rewriting/joining.py",
+        "part = Begins((*(0,) * (rank - 1), begin), (1,) * rank)",
+        "part = Begins((0,) * rank, (1,) * rank)",
+    ),
+    Mutation(
+        "two linear functions: the inner shift is not scaled",
+        "rewriting/linear.py",
+        "shift = outer.alpha * first.beta",
+        "shift = first.beta",
+    ),
 )
 """What is broken, one at a time."""
 
 
-def broken_runtime(mutation: Mutation, folder: Path) -> Path:
-    """A copy of the runtime in `folder` with the wrong line."""
-    place = folder / "runtime"
-    shutil.copytree(runtime_folder(), place)
-    file = place / mutation.file
+def broken_copy(mutation: Mutation, folder: Path) -> dict[str, str]:
+    """Make a copy in `folder` with the wrong line; the environment in which the copy is what runs."""
+    if mutation.file.endswith(".h"):
+        place = folder / "runtime"
+        shutil.copytree(runtime_folder(), place)
+        _break(mutation, place / mutation.file)
+        return {"AR_HUNT_RUNTIME": str(place)}
+    shutil.copytree(PACKAGE, folder / PACKAGE.name)
+    _break(mutation, folder / RUNTIME.parent.relative_to(PACKAGE.parent) / mutation.file)
+    others = os.environ.get("PYTHONPATH")
+    return {"PYTHONPATH": os.pathsep.join([str(folder), *([others] if others else [])])}
+
+
+def _break(mutation: Mutation, file: Path) -> None:
     text = file.read_text(encoding="utf-8")
     assert text.count(mutation.old) == 1, f"{mutation.name}: its line stands {text.count(mutation.old)} times"
     file.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
-    return place
 
 
 def found(mutation: Mutation, graphs: int, intact: Build) -> tuple[int, str, str] | None:
     """After how many graphs the hunt finds it, how, and the graph; None if it does not."""
     with tempfile.TemporaryDirectory() as folder:
-        runtime = broken_runtime(mutation, Path(folder))
+        broken = broken_copy(mutation, Path(folder))
         threads = str(mutation.threads)
         environment = {
             **os.environ,
-            "AR_HUNT_RUNTIME": str(runtime),
+            **broken,
             "OMP_NUM_THREADS": threads,
             "TVM_NUM_THREADS": threads,
         }

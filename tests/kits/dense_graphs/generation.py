@@ -15,6 +15,7 @@ from kits.dense_graphs.edges import EDGES
 from kits.dense_graphs.elementary import ELEMENTARY
 from kits.dense_graphs.extras import EXTRAS
 from kits.dense_graphs.idioms import IDIOMS, Idiom
+from kits.dense_graphs.packed import PACKED
 from kits.dense_graphs.parts import PARTS
 from kits.dense_graphs.quantization import QUANTIZATION
 from kits.dense_graphs.rarities import RARITIES
@@ -47,6 +48,9 @@ EDGY = 0.3
 RARE = 0.12
 """The same for elementary functions that few models have."""
 
+WITH_PACKED = 0.06
+"""The same for products with packed weights."""
+
 DOUBLE = 0.35
 """The part of all symbolic graphs that have two symbols."""
 
@@ -73,7 +77,9 @@ def generated(seed: int, extras: bool = False) -> Recipe:
     rng = np.random.default_rng([seed, 20])
     symbolic = rng.random() < 0.22
     parted = symbolic and bool(np.random.default_rng([seed, 24]).random() < PARTED)
-    idioms = (*idioms, *(ELEMENTARY if rare else ()), *(PARTS if parted else ()))
+    packed = bool(np.random.default_rng([seed, 25]).random() < WITH_PACKED)
+    seldom = (*(ELEMENTARY if rare else ()), *(PARTS if parted else ()), *(PACKED if packed else ()))
+    idioms = (*idioms, *seldom)
     chances = np.asarray([weight for weight, _ in idioms]) / sum(weight for weight, _ in idioms)
     bench = Bench(rng, symbol="n" if symbolic else None, whole=bool(rng.random() < 0.12))
     others = np.random.default_rng([seed, 22])

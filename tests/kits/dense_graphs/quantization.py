@@ -61,6 +61,8 @@ def parameters(bench: Bench, shape: tuple[Dim, ...], dtype: str, axis: int) -> d
     else:
         scale = [bench.one_of(scales) for _ in range(extent)]
         zero = [bench.number(low, 8) if bench.chance(0.5) else 0 for _ in range(extent)]
+        if bench.chance(0.2):
+            zero = bench.one_of((0, 3, 8))
     return {"scale": scale, "zero": zero, "zero_dtype": dtype, "axis": axis}
 
 
