@@ -6,7 +6,8 @@ and the other leaves part of it unused. Over a row of segments the budget itself
 1. The row is solved at the best price, which bounds what each segment may cost in a better placement.
 2. Fronts (`annotated_region.placement.fronts`) hold the placements of each segment that are within that.
 3. Paths through the fronts within the budget (`annotated_region.placement.row_labels`) are placements, and
-   the cheapest one bounds the cost. Fronts that are incomplete and limit the bound are searched further.
+   the cheapest one bounds the cost. Fronts that are incomplete and limit the bound are searched further,
+   with what the others prove about the rest of the row.
 """
 
 from __future__ import annotations
@@ -30,12 +31,9 @@ __all__ = ["row_within_budget", "solve_budgeted_row"]
 EFFORT = 12
 """The approximate work of one unit of effort in `row_of`."""
 
-FEW = 3
-"""Fronts are searched further if fewer than one `FEW`-th of them are incomplete after the first search."""
-
 FIRST_PASS, JOINS, WIDER = 8, 8, 4
-"""The first search for all fronts gets one `FIRST_PASS`-th of the budget, joining them one `JOINS`-th, twice.
-Each further search for one front may take `WIDER` times the work of the one before."""
+"""The first search for all fronts gets one `FIRST_PASS`-th of the budget, joining them at most one
+`JOINS`-th. Each further search for one front may take `WIDER` times the work of the one before."""
 
 
 def row_within_budget(
@@ -153,6 +151,8 @@ class _BudgetedRow:
         The segments, the budget with its price, and the costs at this price.
     tolerance
         The bounds of segments may have been rounded up to their costs, by less than this in all.
+    bounds
+        For each form, a lower bound on its cost between two places, memory paid for.
     ways
         The ways through a segment that a better placement may take.
     """
@@ -165,29 +165,38 @@ class _BudgetedRow:
         self.memory = memory
         self.tariff = tariff
         self.tolerance = 2 * TOLERANCE * (best.cost + answer.cost)
-        self._others = _others(row, answer, memory.price * memory.most, best.cost + self.tolerance)
+        self.bounds: list[dict[Ends, float]] = [{} for _ in row.forms]
+        for kind, cells in zip(row.kinds, answer.columns, strict=True):
+            self.bounds[kind] = {ends: cell.bound for ends, cell in cells.items()}
         self.ways: list[_Way] = []
 
     def solve(self, budget: int, offer: Callable[[Placement], None]) -> None:
         """Offer the best placements of the row, and record its bound."""
         stop = self.best.work + budget
-        ration = budget // (FIRST_PASS * max(1, len(self._others)))
-        for (kind, ends), others in self._others.items():
-            self.ways.append(_Way(kind, ends, others, self.front(kind, ends, others, ration), ration))
+        others = self.others()
+        ration = budget // (FIRST_PASS * max(1, len(others)))
+        for (kind, ends), rest in others.items():
+            self.ways.append(_Way(kind, ends, rest, self.front(kind, ends, rest, ration), ration))
         self.join(budget // JOINS, offer)
-        if sum(math.isfinite(way.front.dropped) for way in self.ways) * FEW > len(self.ways):
-            return
-        self.deepen(stop - budget // JOINS)
-        self.join(budget // JOINS, offer)
+        while self.deepen(stop - budget // JOINS):
+            self.join(min(budget // JOINS, stop - self.best.work), offer)
 
-    def deepen(self, stop: int) -> None:
-        """Search further for the fronts that are missing the cheapest placements, up to some work."""
-        while self.ways:
-            way = min(self.ways, key=lambda way: way.missing)
-            if way.missing >= self.best.cost or self.best.work + WIDER * way.ration > stop:
-                return
-            way.ration *= WIDER
-            way.front = self.front(way.kind, way.ends, way.others, way.ration)
+    def deepen(self, stop: int) -> bool:
+        """Search once more for each front that may miss a better placement, the most promising first.
+
+        Searches that would exceed `stop` are left out; returns whether there were others.
+        """
+        others, found = self.others(), False
+        for way in self.ways:
+            way.others = max(way.others, others.get((way.kind, way.ends), math.inf))
+        for way in sorted(self.ways, key=lambda way: way.missing):
+            if way.missing >= self.best.cost:
+                break
+            if self.best.work + WIDER * way.ration <= stop:
+                way.ration *= WIDER
+                way.front = self.front(way.kind, way.ends, way.others, way.ration)
+                found = True
+        return found
 
     def join(self, budget: int, offer: Callable[[Placement], None]) -> None:
         """Offer the best placement of the fronts, and record its bound."""
@@ -205,7 +214,7 @@ class _BudgetedRow:
             offer(self.row.placement(cells_of(found)))
 
     def front(self, kind: int, ends: Ends, others: float, ration: int) -> Front:
-        """The front of one form between two places, without the cost of the entry."""
+        """The front of one form between two places, without the cost of the entry; raises its bound."""
         form = self.row.forms[kind]
         paid = form.paid_before(self.tariff, ends[0])
         unpriced = form.between(self.row.problem, Tariff(self.tariff.launch), ends)
@@ -214,23 +223,29 @@ class _BudgetedRow:
         front = front_of(unpriced, memory, self.memory, upper, ration)
         self.best.work += front.work
         points = tuple([replace(point, cost=point.cost - paid) for point in front.points])
+        least = min([point.cost + self.memory.price * point.memory for point in points], default=math.inf)
+        bound = min(least, front.dropped - paid, upper - paid) - self.tolerance
+        self.bounds[kind][ends] = max(self.bounds[kind][ends], bound)
         return replace(front, points=points, dropped=front.dropped - paid)
 
+    def others(self) -> dict[tuple[int, Ends], float]:
+        """For each form between two places, a lower bound on the cost of all other segments, at its cheapest
+        position.
 
-def _others(row: SegmentRow, answer: RowAnswer, refund: float, upper: float) -> dict[tuple[int, Ends], float]:
-    """For each form between two places, a lower bound on the cost of all other segments, at its cheapest one.
-
-    Those that no placement below `upper` may take are left out.
-    """
-    bounds = [{ends: cell.bound for ends, cell in column.items()} for column in answer.columns]
-    after = lengths_to_end(bounds)
-    before = lengths_to_end(
-        [{ends[::-1]: bound for ends, bound in column.items()} for column in bounds[::-1]]
-    )[::-1]
-    found: dict[tuple[int, Ends], float] = {}
-    for index, kind in enumerate(row.kinds):
-        for ends, bound in bounds[index].items():
-            others = before[index].get(ends[0], math.inf) + after[index + 1].get(ends[1], math.inf) - refund
-            if bound + others < upper:
-                found[kind, ends] = min(others, found.get((kind, ends), math.inf))
-    return found
+        Those that no placement below the best known one may take are left out.
+        """
+        upper, refund = self.best.cost + self.tolerance, self.memory.price * self.memory.most
+        columns = [self.bounds[kind] for kind in self.row.kinds]
+        after = lengths_to_end(columns)
+        before = lengths_to_end(
+            [{ends[::-1]: bound for ends, bound in column.items()} for column in columns[::-1]]
+        )[::-1]
+        found: dict[tuple[int, Ends], float] = {}
+        for index, kind in enumerate(self.row.kinds):
+            for ends, bound in columns[index].items():
+                others = (
+                    before[index].get(ends[0], math.inf) + after[index + 1].get(ends[1], math.inf) - refund
+                )
+                if bound + others < upper:
+                    found[kind, ends] = min(others, found.get((kind, ends), math.inf))
+        return found

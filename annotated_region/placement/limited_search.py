@@ -2,7 +2,8 @@
 
 Labels carry their resource use (`annotated_region.placement.usage`). Of two labels with equal shape and paid
 destinations, one dominates the other if its cost and its use of each resource are no higher: label-setting
-for constrained shortest paths (Desrochers and Soumis 1988). Costs may include penalties for memory
+for constrained shortest paths (Desrochers and Soumis 1988). If only memory is limited, labels of different
+shapes are compared as well (`annotated_region.placement.dominance`). Costs may include penalties for memory
 (`Penalties`), which raise bounds if a budget is scarce (Handler and Zang 1980); they are subtracted when
 costs are compared.
 """
@@ -10,10 +11,11 @@ costs are compared.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from annotated_region.placement.dominance import PlacementProfile, beats, profile
 from annotated_region.placement.frontier import FrontierResult, SearchLimits, replayed, work_of_label
 from annotated_region.placement.problem import Placement
 from annotated_region.placement.shapes import Choice, PlacementShape
@@ -117,6 +119,7 @@ class LimitedSearch:
         self.spine = spine
         self._penalties = penalties
         self._rules = UsageRules(transitions.problem, uses, transitions.steps)
+        self._counts_units = uses.counts_units
 
     def run(self, limits: SearchLimits) -> FrontierResult:
         """Search for a placement within the limits whose cost without penalties is below ``limits.upper``."""
@@ -178,6 +181,8 @@ class LimitedSearch:
             for shape, kinds in following.items()
             if kinds
         }
+        if self._counts_units:
+            kept = _unbeaten(kept, transitions.problem.launch)
         return kept, made
 
     def _carry(
@@ -250,6 +255,47 @@ def _undominated(labels: list[LimitedLabel]) -> list[LimitedLabel]:
         if not any(other.usage.at_most(label.usage) for other in kept[:-RIVALS:-1]):
             kept.append(label)
     return kept
+
+
+def _unbeaten(layer: LimitedLayer, launch: Sequence[float]) -> LimitedLayer:
+    """The labels that no label of another shape dominates, if regions may be split at no use of a resource.
+
+    Whatever a label adds to an idle region, the dominating one adds to a region of its own or to a new one
+    (`annotated_region.placement.dominance`): the same units, and so the same memory.
+    """
+    profiles = {shape: profile(shape) for shape in layer}
+    contests: dict[tuple[tuple[object, ...], int], list[PlacementShape]] = {}
+    for shape, kinds in layer.items():
+        for paid in kinds:
+            contests.setdefault((profiles[shape].stands, paid), []).append(shape)
+    kept: LimitedLayer = {}
+    for (_stands, paid), shapes in contests.items():
+        if len(shapes) == 1:
+            kept.setdefault(shapes[0], {})[paid] = layer[shapes[0]][paid]
+            continue
+        for shape, label in _winners([(shape, layer[shape][paid]) for shape in shapes], profiles, launch):
+            kept.setdefault(shape, {}).setdefault(paid, []).append(label)
+    return kept
+
+
+def _winners(
+    rivals: Sequence[tuple[PlacementShape, Sequence[LimitedLabel]]],
+    profiles: Mapping[PlacementShape, PlacementProfile],
+    launch: Sequence[float],
+) -> list[tuple[PlacementShape, LimitedLabel]]:
+    """The labels with equal stands and paid destinations that no cheaper one of another shape dominates."""
+    ranked = [(shape, label) for shape, labels in rivals for label in labels]
+    ranked.sort(key=lambda item: (item[1].cost, item[1].usage.targets, len(profiles[item[0]].idle)))
+    best: list[tuple[PlacementShape, LimitedLabel]] = []
+    for shape, label in ranked:
+        if not any(
+            other is not shape
+            and known.usage.needs_at_most(label.usage)
+            and beats(profiles[other], profiles[shape], label.cost - known.cost, launch)
+            for other, known in best[:-RIVALS:-1]
+        ):
+            best.append((shape, label))
+    return best
 
 
 def _choices(label: LimitedLabel) -> list[Choice]:

@@ -68,15 +68,19 @@ class Usage(NamedTuple):
 
     def at_most(self, other: Usage) -> bool:
         """Whether every continuation of the other usage is valid for this one."""
-        if self.inner & ~other.inner:
+        if self.inner & ~other.inner or not self.needs_at_most(other):
             return False
-        for mine, its in zip(self.targets, other.targets, strict=True):
-            if mine.regions > its.regions or mine.memory > its.memory:
-                return False
         for own, theirs in zip(self.regions, other.regions, strict=True):
             if own.ops > theirs.ops or own.constants > theirs.constants or own.workspace > theirs.workspace:
                 return False
             if theirs.common & ~own.common or own.units != theirs.units:
+                return False
+        return True
+
+    def needs_at_most(self, other: Usage) -> bool:
+        """Whether every target has at most as many regions and bytes as in the other usage."""
+        for mine, its in zip(self.targets, other.targets, strict=True):
+            if mine.regions > its.regions or mine.memory > its.memory:
                 return False
         return True
 

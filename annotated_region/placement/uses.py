@@ -69,6 +69,26 @@ class Uses:
             sum(problem.values[value].size for value in handed_on),
         )
 
+    @property
+    def counts_units(self) -> bool:
+        """Whether the chosen units alone, not their regions, decide which limits are respected: budgets of
+        memory are the only limits, and no constant is shared by units of such a target.
+        """
+        if self._problem.accepts is not None:
+            return False
+        limited = {
+            place
+            for place, limits in numbered(Place, self._problem.limits)
+            if limits.budget_bytes is not None
+        }
+        shared = (
+            bool(use.common) and unit.place in limited
+            for unit, use in zip(self._problem.units, self.of, strict=True)
+        )
+        return not any(shared) and all(
+            limits == TargetLimits(budget_bytes=limits.budget_bytes) for limits in self._problem.limits
+        )
+
     def limits(self, place: Place) -> TargetLimits:
         """The limits of a place; none for the host."""
         limits = self._problem.limits

@@ -53,6 +53,26 @@ def blocks(seed: int, count: int) -> PlacementProblem:
     return replace(found, values=values, constants=constants)
 
 
+def wide_blocks(seed: int, count: int) -> PlacementProblem:
+    """Blocks of two branches: the front of one takes ten times the work of one of `blocks`."""
+    random = Random(seed)
+    edges, nodes = [], 6 * count
+    for first in range(0, nodes, 6):
+        edges += [(first, first + 1), (first + 1, first + 2), (first, first + 3), (first + 3, first + 4)]
+        edges += [(first + 2, first + 5), (first + 4, first + 5), (first + 5, first + 6)]
+    work = [random.choice([1.0, 1.25, 2.0, 5.0]) for _ in range(nodes)]
+    found = of_edges(
+        nodes,
+        [edge for edge in edges if edge[1] < nodes],
+        (1.0, 0.5),
+        [[each, 2 * each, 3.5 * each] for each in work],
+        uniform_table(2, 0.25, 0.0),
+    )
+    values = tuple(replace(value, size=random.randint(1, 4)) for value in found.values)
+    constants = tuple(PlacementConstant(random.choice([1, 8, 40]), (node,)) for node in range(nodes))
+    return replace(found, values=values, constants=constants)
+
+
 def with_budget(problem: PlacementProblem, share: float) -> PlacementProblem:
     total = sum(value.size for value in problem.values) + sum(each.size for each in problem.constants)
     return replace(problem, limits=(TargetLimits(budget_bytes=int(share * total)), TargetLimits()))
@@ -112,6 +132,13 @@ def test_a_placement_that_is_slightly_cheaper_than_a_known_one_is_found(price: f
     assert best.proven
     assert best.cost == row_answer(problem, price).cost
     assert 0.97 * tighter.cost < best.cost < tighter.cost
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fronts_that_the_first_search_leaves_incomplete_are_searched_further(seed: int) -> None:
+    best = row_answer(with_budget(wide_blocks(seed, 8), 0.4), 0.2)
+    assert best.proven
+    assert best.work < 60_000
 
 
 @pytest.mark.parametrize("budget", [300, 900])
