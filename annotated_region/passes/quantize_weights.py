@@ -70,7 +70,8 @@ class QuantizeWeights(ModulePass):
     Notes
     -----
     Linear in the size of the weights. A scale has the dtype of the weight, so a float32 weight takes
-    ``bits + 32 / group`` bits per element. The algorithm is in `passes/weight_rounding/rounding.py`.
+    ``bits + 32 / group`` bits per element; float16 holds its value, and target dnnl stores that in
+    ``bits + 16 / group``. The algorithm is in `passes/weight_rounding/rounding.py`.
     """
 
     bits: int = 4

@@ -168,11 +168,11 @@ def _compare(options: argparse.Namespace) -> None:
 
 
 def _bytes_of_token(options: argparse.Namespace) -> float:
-    """What our engine reads for a token in the middle: weights, their scales, keys and values of float32."""
+    """What our engine reads for a middle token: weights, scales of two bytes, keys and values of float32."""
     shape = SHAPES[options.size]
     filled: float = options.prompt + WARM + options.tokens / 2
     bits: int = options.bits
-    return shape.weights * (bits + 32 / GROUP) / 8 + 4 * shape.row * filled
+    return shape.weights * (bits + 16 / GROUP) / 8 + 4 * shape.row * filled
 
 
 def _print(options: argparse.Namespace, served: dict[str, Served], size: float, rates: list[float]) -> None:

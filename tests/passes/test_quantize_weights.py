@@ -46,11 +46,17 @@ def nearest(array, bits, group, zero_points):
 def nearest_group(numbers, top, zero_points, dtype):
     low, high = min(numbers.min(), np.float32(0)), max(numbers.max(), np.float32(0))
     if zero_points:
-        scale = np.float32(dtype.type((high - low) / np.float32(top)))
+        scale = least_half(dtype.type((high - low) / np.float32(top)))
         zero = np.rint(-low / scale)
     else:
-        scale, zero = np.float32(dtype.type(abs(numbers).max() / np.float32(top // 2))), top // 2 + 1
+        scale, zero = least_half(dtype.type(abs(numbers).max() / np.float32(top // 2))), top // 2 + 1
     return (np.clip(np.rint(numbers / scale) + zero, 0, top) - zero).astype("float64") * scale
+
+
+def least_half(scale):
+    """The least number of float16 that is not below a normal one: eleven bits of it, rounded up."""
+    fraction, exponent = np.frexp(np.float64(scale))
+    return np.float32(np.ldexp(np.ceil(fraction * 2**11), exponent - 11))
 
 
 def run(mod, x):
@@ -61,6 +67,15 @@ def run(mod, x):
 def names_of(mod):
     values = (binding.value for block in mod["main"].body.blocks for binding in block.bindings)
     return [value.op.name for value in values if isinstance(value, relax.Call)]
+
+
+def dequantized(mod):
+    """The call that makes floats of the words."""
+    values = [binding.value for block in mod["main"].body.blocks for binding in block.bindings]
+    (call,) = (
+        value for value in values if isinstance(value, relax.Call) and value.op.name == "relax.dequantize"
+    )
+    return call
 
 
 @pytest.mark.parametrize(("bits", "group", "zero_points"), OPTIONS)
@@ -96,6 +111,20 @@ def test_a_column_of_an_odd_number_of_weights_is_one_group():
     for zero_points in (False, True):
         quantized = run(ar.passes.QuantizeWeights(4, None, zero_points)(product(array)), x)
         np.testing.assert_allclose(quantized, nearest(array, 4, None, zero_points)[:3], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("size", "holds"), [(1.0, True), (2.0**-4, True), (2.0**-8, False), (2.0**24, False)]
+)
+def test_float16_holds_the_scales_if_all_are_among_its_normal_numbers(size, holds):
+    array = weight(64, 10) * np.float32(size)
+    scales = dequantized(ar.passes.QuantizeWeights(8, 32)(product(array))).args[1].value.numpy()
+    assert scales.dtype == np.float32
+    with np.errstate(over="ignore"):
+        assert np.array_equal(scales, scales.astype("float16").astype("float32")) == holds
+    largest = np.abs(array.T.reshape(-1, 32)).max(axis=1) / 127
+    np.testing.assert_allclose(scales, largest, rtol=2**-10)
+    assert (scales >= largest * (1 - 2.0**-23)).all()
 
 
 def test_a_group_of_zeros_stays_zero():

@@ -61,6 +61,8 @@ class PackedWeight:
         The extents of the weight; the last group of a column may extend beyond its depth.
     group
         The number of rows of a group.
+    halves
+        Whether scales and zero points are stored as float16, which then holds all of them exactly.
     """
 
     words: Words
@@ -69,6 +71,7 @@ class PackedWeight:
     depth: int
     columns: int
     group: int
+    halves: bool = False
 
     @property
     def bits(self) -> int:
@@ -100,17 +103,25 @@ class PackedWeight:
     def size(self) -> int:
         """The size in bytes."""
         tiles = -(-self.columns // TILE)
-        words = self.stored_group * self.bits // WORD
-        return tiles * self.groups * TILE * (words + 1 + self.has_zeros) * 4
+        words = self.stored_group * self.bits // 8
+        return tiles * self.groups * TILE * (words + (1 + self.has_zeros) * (2 if self.halves else 4))
 
     def value(self, lookup: Lookup) -> np.ndarray:
         """The content as bytes."""
         words = self.words.value(lookup).reshape(self.columns, self.groups, self.group)
-        parts = [self._tiled(self._scales(lookup))]
-        if self.has_zeros:
-            parts.append(self._tiled(self._zeros(lookup) - np.float32(self.middle)))
+        parts = [self._tiled(each) for each in self._factors(lookup)]
         parts.append(self._stored(words.astype(np.int16) - self.middle))
-        return np.ascontiguousarray(np.concatenate(parts, axis=2)).view(np.uint8).reshape(-1)
+        return np.concatenate([_bytes(part) for part in parts], axis=2).reshape(-1)
+
+    def fits_halves(self, lookup: Lookup) -> bool:
+        """Whether float16 holds all scales and zero points exactly, as they are stored."""
+        with np.errstate(over="ignore"):
+            return all((each.astype(np.float16) == each).all() for each in self._factors(lookup))
+
+    def _factors(self, lookup: Lookup) -> list[np.ndarray]:
+        """The scales, and the zero points that are stored, [columns, groups]."""
+        scales = self._scales(lookup)
+        return [scales, self._zeros(lookup) - np.float32(self.middle)] if self.has_zeros else [scales]
 
     def _scales(self, lookup: Lookup) -> np.ndarray:
         return lookup(self.scales).reshape(self.columns, self.groups).astype(np.float32)
@@ -121,8 +132,8 @@ class PackedWeight:
         return lookup(self.zeros).reshape(self.columns, self.groups).astype(np.float32)
 
     def _tiled(self, numbers: np.ndarray) -> np.ndarray:
-        """Floats [columns, groups] as words [tiles, groups, 1, columns of a tile]."""
-        return _in_tiles(numbers.view(np.uint32)[..., None])
+        """Floats [columns, groups] as they are stored: [tiles, groups, 1, columns of a tile]."""
+        return _in_tiles(numbers.astype(np.float16 if self.halves else np.float32)[..., None])
 
     def _stored(self, numbers: np.ndarray) -> np.ndarray:
         """Integers [columns, groups, rows] as words [tiles, groups, words of a column, columns of a tile]."""
@@ -136,8 +147,13 @@ class PackedWeight:
         return _in_tiles(words)
 
 
+def _bytes(part: np.ndarray) -> np.ndarray:
+    """[tiles, groups, n, columns of a tile] of any type as bytes [tiles, groups, bytes of a group]."""
+    return np.ascontiguousarray(part).view(np.uint8).reshape(*part.shape[:2], -1)
+
+
 def _in_tiles(words: np.ndarray) -> np.ndarray:
-    """Words [columns, groups, n] as [tiles, groups, n, columns of a tile]; missing columns are zero."""
+    """Numbers [columns, groups, n] as [tiles, groups, n, columns of a tile]; missing columns are zero."""
     columns = -(-len(words) // TILE) * TILE
     padded = np.pad(words, [(0, columns - len(words)), (0, 0), (0, 0)])
     return np.asarray(padded.reshape(-1, TILE, *words.shape[1:]).transpose(0, 2, 3, 1))

@@ -292,6 +292,8 @@ class PackedProduct(Parameters):
         The extents of the weights.
     zeros
         Whether the groups have zero points.
+    halves
+        Whether scales and zero points are stored as float16.
     digits
         How many digits of 8 bits a number of the rows has, where they are multiplied in whole numbers.
     """
@@ -301,6 +303,7 @@ class PackedProduct(Parameters):
     depth: int
     columns: int
     zeros: bool
+    halves: bool
     digits: int = 3
 
 

@@ -24,6 +24,7 @@ SHARED_FILES = (
     "plan.h",
     "rows.h",
     "vector_math.h",
+    "half_numbers.h",
     "halves.h",
     "precision.h",
     "tensors.h",

@@ -15,6 +15,9 @@ section 2.1).
 
 The error of a weight is at most half a scale in case 1, and one scale in case 2, where aligning 0 with a step
 shifts the ends of the range by up to half a step.
+
+Scales are rounded up to numbers that float16 holds, by less than a thousandth, so that engines may store them
+in two bytes, as llama.cpp's blocks and OpenVINO's compressed weights do.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ class RoundedWeight:
     words
         uint8 [groups, group size]: the groups of the first column of the weight, then those of the next.
     scales
-        [groups], in the dtype of the weight.
+        [groups], in the dtype of the weight; float16 holds them exactly, unless one is below its normal
+        numbers, or above all.
     zeros
         uint8 [groups], or a scalar for all groups.
     """
@@ -76,7 +80,17 @@ def rounded(columns: np.ndarray, bits: int, group: int, *, zero_points: bool) ->
 def _scales(steps: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """The scales rounded to the dtype of the weight, as float32; 1 in place of zeros and subnormals."""
     held = steps.astype(dtype).astype(np.float32)
-    return np.where(held < np.finfo(np.float32).tiny, np.float32(1), held)
+    return _rounded_up(np.where(held < np.finfo(np.float32).tiny, np.float32(1), held))
+
+
+def _rounded_up(scales: np.ndarray) -> np.ndarray:
+    """The nearest numbers of float16 that are not less, if all are among its normal numbers."""
+    bounds = np.finfo(np.float16)
+    if not ((scales >= bounds.tiny) & (scales <= bounds.max)).all():
+        return scales
+    nearest = scales.astype(np.float16)
+    above = np.nextafter(nearest, np.float16(np.inf))
+    return np.where(nearest < scales, above, nearest).astype(np.float32)
 
 
 def packed(words: np.ndarray) -> np.ndarray:

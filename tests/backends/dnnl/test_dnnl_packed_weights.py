@@ -213,12 +213,14 @@ def test_products_with_groups_of_other_sizes_are_steps_of_their_own():
 
 
 @needs_onednn
-@pytest.mark.parametrize("rows", [1, 20])
-def test_products_with_and_without_zero_points_are_one_step(rows):
+@pytest.mark.parametrize("rows", [1, 3, 20])
+@pytest.mark.parametrize("halves", ["", "a", "b", "ab"])
+def test_products_with_and_without_zero_points_and_with_other_scales_are_one_step(rows, halves):
     rng = np.random.default_rng(0)
+    held = {name: "float16" if name in halves else "float32" for name in "ab"}
     constants = {
         **{f"w{name}": rng.integers(0, 256, (24, 2, 16), "uint8") for name in "ab"},
-        **{f"s{name}": rng.random(48, "float32") for name in "ab"},
+        **{f"s{name}": rng.random(48, "float32").astype(held[name]).astype("float32") for name in "ab"},
         "zb": rng.integers(0, 256, 24, "uint8"),
     }
     sizes = {"K": 64, "N": 24, "bits": 4, "block_size": 32}
@@ -231,6 +233,10 @@ def test_products_with_and_without_zero_points_are_one_step(rows):
     offloaded = offload(ar.passes.PrepareForInference()(ar.from_onnx(model)))
     for found, expected in zip(offloaded.call("main", x), by_onnx_runtime(model, {"x": x}), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-3)
+    if rows <= 16 or has_whole_numbers():
+        (symbol,) = offloaded.symbols_of("main")
+        (step,) = (line for line in offloaded.plan(symbol) if " rows of int" in line)
+        assert step.endswith("rows of int4 in groups of 32 times 2")
 
 
 @needs_onednn
@@ -359,5 +365,5 @@ def test_a_graph_holds_the_weight_once_and_packed():
     (node,) = (node for node in graph.nodes if node.kind is Kind.PACKED_PRODUCT)
     assert len(node.inputs) == 3  # with the bias
     stored = graph.tensors[node.inputs[1]]
-    # Two tiles of 64 columns, two groups each: 32 weights of half a byte, a scale and a zero point.
-    assert stored.shape == (2 * 64 * 2 * (16 + 4 + 4),)
+    # Two tiles of 64 columns, two groups each: 32 weights of half a byte, a scale and a zero point of two.
+    assert stored.shape == (2 * 64 * 2 * (16 + 2 + 2),)

@@ -84,15 +84,14 @@ class TorchSample:
         program = _Applied(self.op, leaves, form).eval()
         tensors = tuple(leaves[place].contiguous() for place in program.places)
         given = tuple(_array(tensor) for tensor in tensors)
-        with torch.no_grad():
-            made = pytree.tree_leaves(program(*(tensor.clone() for tensor in tensors)))
-            wanted = [_array(each) for each in made]  # an imported program returns a tuple
-            try:
-                exported = torch.export.export(
-                    program, tensors, dynamic_shapes=_open(tensors) if symbolic else None
-                )
-            except Exception as error:
-                return Outcome(Kind.NO_REGION, f"PyTorch's export: {type(error).__name__}")
+        try:
+            with torch.no_grad():
+                made = pytree.tree_leaves(program(*(tensor.clone() for tensor in tensors)))
+                wanted = [_array(each) for each in made]  # an imported program returns a tuple
+                opened = _open(tensors) if symbolic else None
+                exported = torch.export.export(program, tensors, dynamic_shapes=opened)
+        except Exception as error:  # PyTorch's own failures are of any kind, and not ours
+            return Outcome(Kind.NO_REGION, f"PyTorch: {type(error).__name__}")
         return checked_module(lambda: ar.from_exported_program(exported), [(given, (wanted,))], target)
 
 

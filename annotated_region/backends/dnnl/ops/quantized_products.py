@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from tvm import relax
 from tvm.relax.dpl import DFPattern, is_const, is_op, is_tuple, wildcard
 from tvm.relax.transform import PatternCheckContext
 
+from annotated_region.arrays import array_of
 from annotated_region.backends.dnnl.graph import DataType, Kind, TensorId
 from annotated_region.backends.dnnl.importer import Importer
 from annotated_region.backends.dnnl.ops.checks import first_problem, tensor_problem
@@ -56,7 +58,8 @@ def convert(importer: Importer, composite: relax.Function, arguments: Sequence[r
     graph.packed[name] = weight
     stored = graph.tensor((weight.size,), name, dtype=DataType.UINT8)
     parameters = PackedProduct(
-        weight.bits, weight.stored_group, weight.depth, weight.columns, weight.has_zeros
+        *(weight.bits, weight.stored_group, weight.depth, weight.columns),
+        *(weight.has_zeros, weight.halves),
     )
     shape = (*graph.shape(data)[:-1], weight.columns)
     return graph.add(Kind.PACKED_PRODUCT, (data, stored), shape, parameters)
@@ -66,7 +69,11 @@ def _weight(importer: Importer, found: QuantizedProduct) -> PackedWeight:
     zeros = found.zeros
     held = zeros if isinstance(zeros, int) else importer.name_of(zeros.constant)
     scales, words = importer.name_of(found.scales), _words(importer, found.words)
-    return PackedWeight(words, scales, held, found.depth, found.columns, found.group)
+    weight = PackedWeight(words, scales, held, found.depth, found.columns, found.group)
+    numbers = {scales: array_of(found.scales.value)}
+    if isinstance(held, str) and not isinstance(zeros, int):
+        numbers[held] = array_of(zeros.constant.value)
+    return replace(weight, halves=weight.fits_halves(numbers.__getitem__))
 
 
 def _words(importer: Importer, numbers: Numbers) -> Words:

@@ -75,7 +75,7 @@ ANNOTATED_REGION_VNNI void add_rows(const Panel& panel, int64_t slice, const Row
     for (int64_t four = 0; four < fours; ++four, digits += 4, weights += 4 * kSliceColumns) {
       added.add(weights, digits, line);
     }
-    const float* const scales = reinterpret_cast<const float*>(panel.group(group)) + slice * kSliceColumns;
+    const float* const scales = panel.scales(group) + slice * kSliceColumns;
     totals.add(added, scales, units + group, kZeros ? sums + group : nullptr, groups);
   }
   if (panel.last < panel.weight.groups()) return totals.store(kept);

@@ -147,6 +147,12 @@ ANNOTATED_REGION_VNNI inline void ask_for_tile_row(const char* stored) {
   for (int64_t line = 0; line < 256; line += 64) _mm_prefetch(stored + kAhead + line, _MM_HINT_T1);
 }
 
+// Scales or zero points of 16 columns: those from `index` on.
+ANNOTATED_REGION_VNNI inline __m512 load_scales(const PackedWeight& weight, const char* group, int64_t index) {
+  if (!weight.halves) return _mm512_load_ps(group + index * 4);
+  return _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(group + index * 2)));
+}
+
 // The number that sums of digits represent, in units.
 template <int kDigits>
 ANNOTATED_REGION_VNNI inline __m512 whole_of(const __m512i* parts) {
@@ -164,12 +170,11 @@ template <int kBits, bool kZeros, int kDigits>
 ANNOTATED_REGION_VNNI inline void add_digit_group(const PackedWeight& weight, const char* group, const DigitRow& row,
                                                   int64_t index, __m512 (&sums)[4]) {
   constexpr int kHalves = kBits == 4 ? 2 : 1;
-  const float* const scales = reinterpret_cast<const float*>(group);
-  const char* stored = group + (kZeros ? 2 : 1) * kTileColumns * static_cast<int64_t>(sizeof(float));
+  const char* stored = group + weight.scale_bytes();
   const int32_t* from = row.words + index * digit_words(weight, kDigits);
   const __m512i low_bits = _mm512_set1_epi8(kBits == 4 ? 0x0f : -1);
   const __m512i middle = _mm512_set1_epi8(kBits == 4 ? 0x08 : -128);
-  for (const char* row_of_scales = group; row_of_scales < stored; row_of_scales += 256) ask_for_tile_row(row_of_scales);
+  for (const char* line = group; line < stored; line += 64) _mm_prefetch(line + kAhead, _MM_HINT_T1);
   __m512i added[4][kDigits];
 #pragma GCC unroll 4
   for (int vector = 0; vector < 4; ++vector) {
@@ -200,10 +205,11 @@ ANNOTATED_REGION_VNNI inline void add_digit_group(const PackedWeight& weight, co
   for (int vector = 0; vector < 4; ++vector) {
     __m512 whole = whole_of<kDigits>(added[vector]);
     if (kZeros) {
-      const __m512 zeros = _mm512_load_ps(scales + kTileColumns + vector * 16);
+      const __m512 zeros = load_scales(weight, group, kTileColumns + vector * 16);
       whole = _mm512_fnmadd_ps(zeros, _mm512_set1_ps(row.sums[index]), whole);
     }
-    sums[vector] = _mm512_fmadd_ps(whole, _mm512_mul_ps(_mm512_load_ps(scales + vector * 16), unit), sums[vector]);
+    const __m512 factor = _mm512_mul_ps(load_scales(weight, group, vector * 16), unit);
+    sums[vector] = _mm512_fmadd_ps(whole, factor, sums[vector]);
   }
 }
 

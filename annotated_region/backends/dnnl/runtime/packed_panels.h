@@ -29,17 +29,24 @@ struct Panel {
   int64_t first, last;  // groups
   int8_t* bytes;        // [slice][group][four][column][row]
   int32_t* starts;      // [slice][group][column]: where the sums of the highest digit begin
+  float* widened;       // [group][column of the tile]: scales, and as many zero points, that are stored as float16
 
   Panel(const PackedWeight& all, const char* stored, int64_t group, char* memory)
       : weight(all), tile(stored), first(group), last(std::min(group + groups_at_once(all), all.groups())),
         bytes(reinterpret_cast<int8_t*>(memory)),
-        starts(reinterpret_cast<int32_t*>(memory + groups_at_once(all) * all.group * kTileColumns)) {}
+        starts(reinterpret_cast<int32_t*>(memory + groups_at_once(all) * all.group * kTileColumns)),
+        widened(reinterpret_cast<float*>(starts + groups_at_once(all) * kTileColumns)) {}
 
+  // The same for all weights that meet the same rows, whatever their scales are.
   static int64_t memory_bytes(const PackedWeight& weight) {
-    return groups_at_once(weight) * kTileColumns * (weight.group + static_cast<int64_t>(sizeof(int32_t)));
+    return groups_at_once(weight) * kTileColumns * (weight.group + 3 * static_cast<int64_t>(sizeof(float)));
   }
 
   const char* group(int64_t index) const { return tile + index * weight.group_bytes(); }
+  float* space(int64_t index) const { return widened + (index - first) * weight.scales(); }
+  const float* scales(int64_t index) const {
+    return weight.halves ? space(index) : reinterpret_cast<const float*>(group(index));
+  }
   int8_t* slice(int64_t index) const { return bytes + index * (last - first) * weight.group * kSliceColumns; }
   int32_t* starts_of(int64_t index) const { return starts + index * (last - first) * kSliceColumns; }
 };
@@ -94,6 +101,7 @@ inline void expand(const Panel& panel) {
   for (int64_t group = panel.first; group < panel.last; ++group) {
     const char* const words = panel.group(group + 1) - weight.words() * kTileColumns * 4;
     const int64_t index = group - panel.first;
+    scales_of(weight, panel.group(group), panel.space(group));
     for (int64_t column = 0; column < kTileColumns; column += 16) {
       const int64_t slice = column / kSliceColumns, within = column % kSliceColumns;
       int8_t* const to = panel.slice(slice) + index * weight.group * kSliceColumns + within * 4;

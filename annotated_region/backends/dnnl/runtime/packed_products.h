@@ -62,7 +62,7 @@ inline void multiply_panel(Builder& builder, const NodeRow& node, const PackedWe
 
 inline PackedWeight packed_weight_of(const NodeRow& node) {
   const PackedProductRow& given = parameters_of<PackedProductRow>(node);
-  return {given.depth, given.columns, given.group, given.bits, given.zeros};
+  return {given.depth, given.columns, given.group, given.bits, given.zeros, given.halves};
 }
 
 // Whether a later node multiplies the same rows with such a weight, and depends on nothing else.

@@ -159,7 +159,7 @@ ANNOTATED_REGION_VNNI void add_columns_in_tiles(const Panel& panel, int64_t colu
   for (int64_t group = panel.first; group < panel.last; ++group) {
     for (; ahead < std::min(group + kStored, panel.last); ++ahead) multiply(ahead);
     const StoredSums<kDigits> sums{stored[group % kStored]};
-    const float* const scales = reinterpret_cast<const float*>(panel.group(group)) + column;
+    const float* const scales = panel.scales(group) + column;
     const int64_t first = block.unit(row, group);
     totals.add(sums, scales, block.units + first, kZeros ? block.sums + first : nullptr, 1);
   }

@@ -19,6 +19,8 @@ PROGRAM = """
 #include <unistd.h>
 
 #include <vector>
+#include "vector_math.h"
+#include "half_numbers.h"
 #include "packed_weights.h"
 #include "packed_digits.h"
 #include "packed_lines.h"
@@ -27,7 +29,7 @@ PROGRAM = """
 #include "packed_tiles.h"
 using namespace annotated_region_dnnl;
 static PackedWeight weight_of(const int64_t* given) {
-  return {given[0], given[1], given[2], given[3], given[4] != 0};
+  return {given[0], given[1], given[2], given[3], given[4] != 0, given[5] != 0};
 }
 extern "C" int best() { return static_cast<int>(level()); }
 extern "C" void multiply(const int64_t* given, int wanted, const char* stored, const float* from,
@@ -106,19 +108,34 @@ def pointer(array: np.ndarray) -> ctypes.c_void_p:
 
 
 class Sample:
-    """A weight of random numbers: as it is stored, and as floats [depth, columns]."""
+    """A weight of random numbers: as it is stored, and as floats [depth, columns].
 
-    def __init__(self, bits: int, depth: int, columns: int, group: int, zeros: bool, seed: int = 0) -> None:
+    With `halves`, its scales and zero points are numbers that float16 holds, and are stored so.
+    """
+
+    def __init__(
+        self,
+        bits: int,
+        depth: int,
+        columns: int,
+        group: int,
+        zeros: bool,
+        halves: bool = False,
+        seed: int = 0,
+    ) -> None:
         rng = np.random.default_rng(seed)
         groups = -(-depth // group)
         numbers = rng.integers(0, 2**bits, (columns, groups * group), "uint8")
         scales = rng.random(columns * groups, "float32") / np.float32(2**bits)
+        if halves:
+            scales = scales.astype("float16").astype("float32")
         points = rng.integers(0, 2**bits, columns * groups, "uint8") if zeros else None
         middle = 2 ** (bits - 1)
         pairs = numbers[:, 0::2] | numbers[:, 1::2] << 4 if bits == 4 else numbers
         self.constants = {"words": pairs, "scales": scales, **({} if points is None else {"zeros": points})}
         held = middle if points is None else "zeros"
-        self.stored = PackedWeight(Words("words", bits), "scales", held, depth, columns, group)
+        self.stored = PackedWeight(Words("words", bits), "scales", held, depth, columns, group, halves)
+        assert self.stored.fits_halves(self.constants.__getitem__) == halves
         zero = np.full(columns * groups, middle) if points is None else points
         shifted = numbers.reshape(-1, group).astype("float32") - zero[:, None].astype("float32")
         self.floats = (shifted * scales[:, None]).reshape(columns, -1)[:, :depth].T
@@ -126,8 +143,8 @@ class Sample:
     def described(self) -> ctypes.Array[ctypes.c_int64]:
         """The fields of the struct of the runtime."""
         stored = self.stored
-        fields = (stored.depth, stored.columns, stored.stored_group, stored.bits, stored.has_zeros)
-        return (ctypes.c_int64 * 5)(*fields)
+        extents = (stored.depth, stored.columns, stored.stored_group, stored.bits)
+        return (ctypes.c_int64 * 6)(*extents, stored.has_zeros, stored.halves)
 
     def bytes(self) -> np.ndarray:
         """What lies in the library, at an address as there."""
@@ -140,8 +157,8 @@ class Sample:
 
 
 SAMPLES = [
-    (bits, *extents, zeros)
-    for bits, extents, zeros in itertools.product(
-        (4, 8), ((64, 64, 32), (96, 70, 96), (80, 130, 32), (8, 3, 8)), (False, True)
+    (bits, *extents, zeros, halves)
+    for bits, extents, zeros, halves in itertools.product(
+        (4, 8), ((64, 64, 32), (96, 70, 96), (80, 130, 32), (8, 3, 8)), (False, True), (False, True)
     )
 ]
