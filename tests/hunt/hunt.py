@@ -114,7 +114,7 @@ def _last_words(errors: BinaryIO) -> str:
 def _followed(chunk: Chunk, process: subprocess.Popen[str], seed: int) -> tuple[int, bool]:
     """Note what a process tells; the graph that it was at last at, and whether it has fallen silent."""
     lines: Queue[str | None] = Queue()
-    reader = Thread(target=_pump, args=(process, lines), daemon=True)
+    reader = Thread(target=pump, args=(process, lines), daemon=True)
     reader.start()
     silence = 0
     while silence < SILENCE:
@@ -146,7 +146,8 @@ def _environment(chunk: Chunk) -> dict[str, str]:
     }
 
 
-def _pump(process: subprocess.Popen[str], lines: Queue[str | None]) -> None:
+def pump(process: subprocess.Popen[str], lines: Queue[str | None]) -> None:
+    """Hand on what a process says, and None behind it."""
     assert process.stdout is not None
     for line in process.stdout:
         lines.put(line)

@@ -15,9 +15,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, Queue
+from threading import Thread
 
+from hunt import SILENCE, pump
 from kits.dense_graphs.recipe import Recipe
 from kits.hunt.checking import Kind, checked
 from kits.hunt.engines import Build, build_of
@@ -261,16 +266,28 @@ def found(mutation: Mutation, graphs: int, intact: Build) -> tuple[int, str, str
 
 
 def _first_found(process: subprocess.Popen[str], intact: Build) -> tuple[int, str, str] | None:
-    assert process.stdout is not None
+    """What a process tells; a broken runtime may hang, too, such as where an error in memory is handled."""
     seed = 0
-    for line in process.stdout:
+    for line in _said(process):
         told = json.loads(line)
         seed = told.get("seed", seed)
         if "failed" not in told:
             continue
         if not checked(Recipe.from_json(told["recipe"]), intact).kind.is_failure:
             return seed + 1, told["kind"], told["text"]
-    return None if process.wait() == 0 else (seed + 1, Kind.CRASH.value, "")
+    if process.poll() is None:
+        return seed + 1, Kind.HANG.value, ""
+    return None if process.returncode == 0 else (seed + 1, Kind.CRASH.value, "")
+
+
+def _said(process: subprocess.Popen[str]) -> Iterator[str]:
+    """The lines of a process until it ends, or says nothing for too long."""
+    lines: Queue[str | None] = Queue()
+    Thread(target=pump, args=(process, lines), daemon=True).start()
+    with suppress(Empty):
+        while (line := lines.get(timeout=SILENCE)) is not None:
+            yield line
+        process.wait()
 
 
 def main() -> int:

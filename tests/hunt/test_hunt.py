@@ -17,7 +17,9 @@ import pytest
 import tvm
 import tvm_ffi
 from hunting_worker import smallest
+from kits.dense_graphs.bench import Bench
 from kits.dense_graphs.comparison import expectations
+from kits.dense_graphs.forms import FORMS
 from kits.dense_graphs.generation import generated
 from kits.dense_graphs.recipe import Node, Recipe
 from kits.dense_graphs.reference import OPS
@@ -25,13 +27,19 @@ from kits.dense_graphs.relax_graph import InvalidRecipeError, module_of
 from kits.dense_graphs.shrinking import shrunk
 from kits.dense_graphs.values import UnfitValuesError
 from kits.hunt.checking import Kind, checked, reseeded
-from kits.hunt.engines import TARGETS
+from kits.hunt.engines import HALVES, TARGETS
 from kits.hunt.graphs_kit import PINNED, TIES, failures, ready
 from kits.hunt.passes_engine import compiled, raised_again
 from mutations import MUTATIONS, broken_copy
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.backends.dnnl.rewriting.gates import RecognizeGates
+from annotated_region.backends.dnnl.rewriting.int8_channels import RequantizeChannels
+from annotated_region.backends.dnnl.rewriting.int8_results import QuantizeParts, ReadInt8Residuals
+from annotated_region.backends.dnnl.rewriting.joining import JoinProducts
+from annotated_region.backends.dnnl.rewriting.lrn import RebuildLocalResponse
+from annotated_region.backends.dnnl.rewriting.rewriter import Rewriter
 from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.targets.rules import rules_of
 
@@ -62,7 +70,8 @@ def test_dense_graphs_compute_what_the_reference_computes(target, tally):
     found, counts, _ = failures(target, range(GRAPHS[target]))
     tally[f"dense graphs on {target}"] += GRAPHS[target]
     assert not found
-    assert counts[Kind.RIGHT] > 0.95 * (GRAPHS[target] - counts[Kind.INVALID])
+    fit = 0.9 if target in HALVES else 0.95  # halves overflow sooner, and their decisions depend on rounding
+    assert counts[Kind.RIGHT] > fit * (GRAPHS[target] - counts[Kind.INVALID])
     assert counts[Kind.INVALID] == 0 or target == "dnnl_bfloat16", "Relax refuses some ops of bfloat16"
 
 
@@ -385,6 +394,26 @@ def test_a_hunt_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
     monkeypatch.setattr(hunt, "run_chunk", None)
     assert hunt.summary(hunt.hunted("dnnl", 0, 600, 2, state)) == first
     assert first["graphs"] == 600
+
+
+def test_each_pass_over_graphs_of_dnnl_has_a_form_that_it_changes(monkeypatch):
+    """Of those that chance seldom serves."""
+    steps: Counter[str] = Counter()
+    run = Rewriter.run
+
+    def counted(rewriter, rewrite):
+        steps[type(rewrite).__name__] += (found := run(rewriter, rewrite))
+        return found
+
+    monkeypatch.setattr(Rewriter, "run", counted)
+    for (_, idiom), seed in itertools.product(FORMS, range(12)):
+        bench = Bench(np.random.default_rng(seed))
+        bench.source(bench.shape(4), constant=0.0)
+        result = idiom(bench)
+        if result is not None:
+            ready("dnnl")(module_of(bench.recipe([result], [{}], seed)), 0)
+    wanted = (RecognizeGates, RequantizeChannels, QuantizeParts, ReadInt8Residuals, JoinProducts)
+    assert all(steps[each.__name__] for each in (*wanted, RebuildLocalResponse)), steps
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)

@@ -10,6 +10,7 @@ from kits.dense_graphs.bench import Bench
 from kits.dense_graphs.defaults import DEFAULTS
 from kits.dense_graphs.edges import EDGES
 from kits.dense_graphs.elementary import ELEMENTARY
+from kits.dense_graphs.forms import FORMS
 from kits.dense_graphs.generation import EDGY, generated
 from kits.dense_graphs.packed import PACKED
 from kits.dense_graphs.parts import PARTS
@@ -131,7 +132,7 @@ def test_values_on_which_engines_need_not_agree_are_refused(make, arrays):
         computed(make, *arrays)
 
 
-SELDOM = (*EDGES, *WHOLE_EDGES, *RARITIES, *ELEMENTARY, *DEFAULTS, *PACKED)
+SELDOM = (*EDGES, *WHOLE_EDGES, *RARITIES, *ELEMENTARY, *DEFAULTS, *PACKED, *FORMS)
 
 
 def test_parts_begin_at_an_extent():

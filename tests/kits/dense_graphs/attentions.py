@@ -11,7 +11,7 @@ from kits.dense_graphs.idioms import Idiom
 from kits.dense_graphs.recipe import Dim
 from kits.dense_graphs.views import permuted, reshaped, viewed
 
-__all__ = ["ATTENTIONS"]
+__all__ = ["ATTENTIONS", "of_one_value"]
 
 LOWEST = float(np.finfo("float32").min)
 
@@ -43,7 +43,12 @@ def whole_op(bench: Bench) -> int | None:
     return bench.add(name, operands, attrs, (batch, rows, heads, width))
 
 
-def by_parts(bench: Bench) -> int | None:
+def of_one_value(bench: Bench) -> int | None:
+    """Queries, keys and values are products of one value with constants, which are joined."""
+    return by_parts(bench, is_shared=True)
+
+
+def by_parts(bench: Bench, is_shared: bool = False) -> int | None:
     """Projections, heads, positions, past, mask, softmax, values, and the heads together again."""
     if bench.whole:
         return None
@@ -57,9 +62,10 @@ def by_parts(bench: Bench) -> int | None:
     groups, times_ = bench.one_of((1, 1, 2, 3)), bench.one_of((1, 1, 2, 3))
     depth = bench.one_of((2, 4, 4, 8, 16))
     heads = groups * times_
-    q = _heads(bench, (batch, rows, heads, depth))
-    k = _heads(bench, (batch, rows, groups, depth))
-    v = _heads(bench, (batch, rows, groups, depth))
+    data = bench.source((batch, rows, 4), constant=0.0) if is_shared else None
+    q = _heads(bench, (batch, rows, heads, depth), data)
+    k = _heads(bench, (batch, rows, groups, depth), data)
+    v = _heads(bench, (batch, rows, groups, depth), data)
     if bench.chance(0.3):
         q, k = _rotated(bench, q, rows, depth), _rotated(bench, k, rows, depth)
     columns: Dim = rows
@@ -86,9 +92,12 @@ def by_parts(bench: Bench) -> int | None:
     return result
 
 
-def _heads(bench: Bench, shape: tuple[Dim, ...]) -> int:
-    """Of shape (batch, row, head, depth), from an input or a projection; heads first behind."""
+def _heads(bench: Bench, shape: tuple[Dim, ...], data: int | None = None) -> int:
+    """Of shape (batch, row, head, depth), from an input or a projection (of `data`); heads first behind."""
     batch, rows, heads, depth = shape
+    if data is not None:
+        flat = _projected(bench, data, times(heads, depth), 1.0)
+        return permuted(bench, reshaped(bench, flat, shape), (0, 2, 1, 3))
     way = bench.rng.random()
     if way < 0.25:
         return bench.source((batch, heads, rows, depth), constant=0.0)
@@ -97,11 +106,7 @@ def _heads(bench: Bench, shape: tuple[Dim, ...]) -> int:
     else:
         width = times(heads, depth)
         if way < 0.75:
-            data = bench.source((batch, rows, 4), constant=0.0)
-            weight = bench.source((4, width), constant=0.8)
-            flat = bench.add("matmul", (data, weight), {}, (batch, rows, width))
-            if bench.chance(0.4):
-                flat = bench.binary("add", flat, bench.source((width,)))
+            flat = _projected(bench, bench.source((batch, rows, 4), constant=0.0), width, 0.8)
         else:
             flat = bench.source((batch, rows, width), constant=0.0)
         value = reshaped(bench, flat, shape)
@@ -110,6 +115,13 @@ def _heads(bench: Bench, shape: tuple[Dim, ...]) -> int:
             "nn.rms_norm", value, [bench.source((depth,), "positive")], axes=[-1], epsilon=1e-2
         )
     return permuted(bench, value, (0, 2, 1, 3))
+
+
+def _projected(bench: Bench, data: int, width: Dim, constant: float) -> int:
+    *rows, inner = bench.shape_of(data)
+    weight = bench.source((inner, width), constant=constant)
+    flat = bench.add("matmul", (data, weight), {}, (*rows, width))
+    return bench.binary("add", flat, bench.source((width,))) if bench.chance(0.4) else flat
 
 
 def _rotated(bench: Bench, value: int, rows: Dim, depth: int) -> int:

@@ -14,6 +14,7 @@ from kits.dense_graphs.dynamic import DYNAMIC
 from kits.dense_graphs.edges import EDGES
 from kits.dense_graphs.elementary import ELEMENTARY
 from kits.dense_graphs.extras import EXTRAS
+from kits.dense_graphs.forms import FORMS
 from kits.dense_graphs.idioms import IDIOMS, Idiom
 from kits.dense_graphs.packed import PACKED
 from kits.dense_graphs.parts import PARTS
@@ -51,6 +52,9 @@ RARE = 0.12
 WITH_PACKED = 0.06
 """The same for products with packed weights."""
 
+FORMED = 0.15
+"""The same for forms that passes look for."""
+
 DOUBLE = 0.35
 """The part of all symbolic graphs that have two symbols."""
 
@@ -78,8 +82,9 @@ def generated(seed: int, extras: bool = False) -> Recipe:
     symbolic = rng.random() < 0.22
     parted = symbolic and bool(np.random.default_rng([seed, 24]).random() < PARTED)
     packed = bool(np.random.default_rng([seed, 25]).random() < WITH_PACKED)
+    formed = bool(np.random.default_rng([seed, 26]).random() < FORMED)
     seldom = (*(ELEMENTARY if rare else ()), *(PARTS if parted else ()), *(PACKED if packed else ()))
-    idioms = (*idioms, *seldom)
+    idioms = (*idioms, *seldom, *(FORMS if formed else ()))
     chances = np.asarray([weight for weight, _ in idioms]) / sum(weight for weight, _ in idioms)
     bench = Bench(rng, symbol="n" if symbolic else None, whole=bool(rng.random() < 0.12))
     others = np.random.default_rng([seed, 22])
