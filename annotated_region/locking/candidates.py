@@ -1,15 +1,15 @@
 """Candidates for the placement of an edited function, and the choice among them.
 
 Each has a cost under the model, and takes some ops that the edit did not touch out of their target or
-region. Of the candidates that cost at most 2 % more than a placement without the lock, the one that keeps
-most ops is chosen.
+region. A placement without the lock is one of them. Of those that cost at most 2 % more than it, the one that
+keeps most ops is chosen.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from annotated_region.costs import RooflineCost
@@ -55,18 +55,15 @@ class Candidate:
         return replace(self.answer, regions=members, details=details)
 
 
-def best_of(candidates: Sequence[Candidate], anew: Callable[[], float]) -> Candidate:
+def best_of(candidates: Sequence[Candidate], anew: Candidate | None = None) -> Candidate:
     """The candidate that loses the fewest ops, of those that cost at most 2 % more; the first of equals.
 
-    2 % more than the cheapest, or than a placement without the lock. The cost of the latter, `anew`, is asked
-    for only if a candidate that loses fewer ops is not within 2 % of the cheapest.
+    2 % more than the placement without the lock, `anew`, which is the last candidate; than the cheapest, if
+    that is not known.
     """
-    cheapest = min(each.seconds for each in candidates)
-    fewest = min(candidates, key=lambda each: each.lost)
-    if fewest.seconds <= (1 + _MOST_MORE) * cheapest:
-        return fewest
-    most = (1 + _MOST_MORE) * max(cheapest, anew())
-    return min((each for each in candidates if each.seconds <= most), key=lambda each: each.lost)
+    known = [*candidates, *([] if anew is None else [anew])]
+    most = (1 + _MOST_MORE) * (min(each.seconds for each in known) if anew is None else anew.seconds)
+    return min((each for each in known if each.seconds <= most), key=lambda each: each.lost)
 
 
 def _seconds(regions: AnnotatedRegionSet, answer: Resolution, model: CostModel) -> float:

@@ -15,9 +15,11 @@ if its neighbours are unchanged. The regions of the lock are kept as far as the 
 4.  Not at all, if that costs too much; see below.
 
 The ops of a region that must be split are also placed again, without being held. The result is the placement
-that keeps most ops where they were, of those that cost at most 2 % more than a placement without the lock.
+that keeps most ops where they were, of those that cost at most 2 % more than a placement without the lock,
+which is among them.
 
-If all ops are held, the policy does not run, so a lock of measured costs is replayed without measurements.
+If all ops are held, and none is missing, the policy does not run. A policy that measures does not run either
+if some are missing: a lock of measured costs is replayed without measurements.
 """
 
 from __future__ import annotations
@@ -94,7 +96,7 @@ class Replay:
         graph = regions.dataflow
         offered = list(regions.node_regions.values())
         held = Held.of(graph, self.nodes, offered, frozenset(pinned))
-        if held.is_all:
+        if held.is_all and (self.nodes.is_whole or self.measures):
             parts = [
                 KeptPart(target, tuple(units), region) for (target, region), units in held.by_region().items()
             ]
@@ -102,6 +104,11 @@ class Replay:
                 return Resolution(regions_of_parts(graph, offered, parts), self._details())
         choose = _Choice(self, regions, frozenset(pinned), held)
         return choose.best().resolution()
+
+    @property
+    def measures(self) -> bool:
+        """Whether the policy runs placements to compare them."""
+        return isinstance(model_of(self.policy), ConfirmingCostModel)
 
     def _is_in_order(self, graph: DataflowGraph, parts: Sequence[KeptPart]) -> bool:
         return is_acyclic(graph.dag, [part.nodes for part in parts])
@@ -137,22 +144,22 @@ class _Choice:
     held: Held
 
     def best(self) -> Candidate:
-        """The best candidate: with all held ops in place, or with those of split regions placed again.
+        """The best candidate: with all held ops in place, with those of split regions placed again, or anew.
 
-        A model that measures whole placements is asked once.
+        A model that measures whole placements is asked once, so it is not asked for a placement anew.
         """
         candidates, split = self.placed(self.held)
-        if isinstance(model_of(self.replay.policy), ConfirmingCostModel):
-            return best_of(candidates, lambda: 0.0)
+        if self.replay.measures:
+            return best_of(candidates)
         if split:
             candidates += self.placed(self.held.without(split))[0]
-        return best_of(candidates, self.seconds_anew)
+        return best_of(candidates, self.anew())
 
-    def seconds_anew(self) -> float:
-        """The cost of a placement without the lock."""
+    def anew(self) -> Candidate:
+        """The placement without the lock."""
         answer = self.replay.policy.resolve(self.regions, self.pinned)
         joined = self.replay.join(self.regions.replaced_by(answer.regions))
-        return Candidate.of(joined, answer, self.held, model_of(self.replay.policy)).seconds
+        return Candidate.of(joined, answer, self.held, model_of(self.replay.policy))
 
     def placed(self, fixed: Held) -> tuple[list[Candidate], frozenset[tuple[str, int]]]:
         """The candidates with some ops fixed, and the regions of the lock that had to be split for that.

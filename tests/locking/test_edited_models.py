@@ -2,8 +2,13 @@
 
 from random import Random
 
-from lock_campaign import generated_models, light_models, outcomes
+import pytest
+from kits.locking.edited_models import EDITS, edited
+from kits.locking.lock_laws import replayed
+from lock_campaign import GENERATED_OPS, generated_models, light_models, outcomes
 
+import annotated_region as ar
+from annotated_region.testing.generated import layered
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
 
@@ -18,6 +23,25 @@ def test_edits_of_generated_graphs_leave_every_op_on_its_target():
     # In graphs as dense as these an edit may cut a region, or let two be one; see docs/locks.md.
     unchanged = sum(each.unchanged for each in found)
     assert sum(len(each.renamed) for each in found) <= 0.06 * unchanged
+
+
+@pytest.mark.parametrize(("width", "seed"), [(4, 3), (4, 4), (5, 14), (5, 33)])
+def test_no_edit_of_a_small_graph_costs_more_than_placing_it_anew(width, seed):
+    """All ops that are left may be in the lock, and fit into fewer regions than they did before."""
+    random, targets = Random(seed), ["sketch", "pencil"]
+    mod, policy = layered(width, 6, seed), ar.Priority(targets)
+    costs = []
+    with temporary_registrations():
+        claim_ops("sketch", "relax.nn.relu", "relax.add", "relax.sigmoid")
+        claim_ops("pencil", "relax.tanh", "relax.add", "relax.multiply")
+        before = ar.explain(mod, targets, policy, prepare=False)
+        for kind in ["remove"] * 3 + list(EDITS):
+            change = edited(mod, kind, random, GENERATED_OPS)
+            if change is not None:
+                found = replayed(before, change.mod, change.touched, targets, policy, ar.RooflineCost())
+                costs.append((found.cost / found.anew, change.what))
+    assert len(costs) >= 7
+    assert max(costs)[0] <= 1.02, max(costs)
 
 
 def test_edits_of_light_models_leave_every_op_in_its_region():
