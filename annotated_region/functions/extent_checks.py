@@ -10,6 +10,9 @@ from annotated_region.tvm_adapter.nodes import PrimExpr
 
 __all__ = ["with_extent_checks"]
 
+_QUOTIENTS = (tirx.FloorDiv, tirx.FloorMod)
+_OTHERS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)
+
 
 def with_extent_checks(
     function: relax.Function, equations: Sequence[tuple[PrimExpr, PrimExpr]]
@@ -18,9 +21,12 @@ def with_extent_checks(
 
     The check casts differences to 0, because TVM 0.27 replaces ``n`` by ``min(n, 128)`` endlessly if one is
     cast to the other. The shape is bound to a variable first, because TVM lowers shapes only in bindings.
+    TVM computes all extents before it checks any, so divisors that may be 0 are replaced by 1 where they are.
     """
     builder = relax.BlockBuilder()
-    differences = relax.ShapeExpr([tirx.Sub(one, other) for one, other in equations])
+    differences = relax.ShapeExpr(
+        [tirx.Sub(_without_traps(one), _without_traps(other)) for one, other in equations]
+    )
     over = relax.Var("beyond_bounds", builder.normalize(differences).ty)
     none = relax.ShapeType([tirx.IntImm("int64", 0)] * len(equations))
     check: Iterable[relax.Binding] = [
@@ -32,3 +38,13 @@ def with_extent_checks(
     return relax.Function(
         function.params, body, function.ret_ty, function.is_pure, function.attrs, function.span
     )
+
+
+def _without_traps(extent: PrimExpr) -> PrimExpr:
+    """The extent, divided by 1 where it would be divided by less."""
+    if not isinstance(extent, (*_QUOTIENTS, *_OTHERS)):
+        return extent
+    left, right = _without_traps(extent.a), _without_traps(extent.b)
+    if isinstance(extent, _QUOTIENTS) and not isinstance(right, tirx.IntImm):
+        right = tirx.Max(right, tirx.IntImm("int64", 1))
+    return type(extent)(left, right)

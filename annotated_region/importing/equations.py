@@ -7,7 +7,8 @@ function checks it at its beginning (`annotated_region.functions.extent_checks`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import tvm
@@ -15,10 +16,19 @@ import tvm_ffi
 from tvm import tirx
 
 from annotated_region.functions.extent_checks import with_extent_checks
-from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal
+from annotated_region.functions.polynomials import PAIRS
+from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal, visit
 from annotated_region.tvm_adapter.nodes import PrimExpr
 
 __all__ = ["EntryEquations", "Equations", "common_extent"]
+
+_COMPUTING: Mapping[type, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
+    tirx.Add: operator.add,
+    tirx.Sub: operator.sub,
+    tirx.Mul: operator.mul,
+    tirx.FloorDiv: operator.floordiv,
+    tirx.FloorMod: operator.mod,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +45,22 @@ class Equations:
 
     def require(self, one: Extent, other: Extent) -> None:
         """Note that two extents must be equal."""
+        for divisor in [*_symbolic_divisors(one), *_symbolic_divisors(other)]:
+            self._note(tirx.Min(divisor, tirx.IntImm("int64", 1)), 1)
+        self._note(one, other)
+
+    def with_numbers(self, extent: PrimExpr) -> PrimExpr:
+        """The extent, with the numbers that parts of it must be equal to."""
+        if not isinstance(extent, PAIRS):
+            return extent
+        for known, number in self.pairs:
+            if isinstance(number, tirx.IntImm) and tvm_ffi.structural_equal(known, extent):
+                return number
+        left, right = self.with_numbers(extent.a), self.with_numbers(extent.b)
+        is_kept = left.same_as(extent.a) and right.same_as(extent.b)
+        return extent if is_kept else _COMPUTING[type(extent)](left, right)
+
+    def _note(self, one: Extent, other: Extent) -> None:
         pair = (_expression(one), _expression(other))
         if not any(all(map(tvm_ffi.structural_equal, pair, known)) for known in self.pairs):
             self.pairs.append(pair)
@@ -74,6 +100,15 @@ def common_extent(extents: Sequence[Extent]) -> Extent | None:
     numbers: list[Extent] = [each for each in extents if isinstance(each, int)]
     variables: list[Extent] = [each for each in extents if isinstance(each, tirx.Var)]
     return next(iter([*numbers, *variables, *extents]), None)
+
+
+def _symbolic_divisors(extent: Extent) -> list[PrimExpr]:
+    """What an extent is divided by, but for numbers; a divisor after the divisors inside of it."""
+    found: list[PrimExpr] = []
+    visit(
+        extent, [(kind, lambda quotient: found.append(quotient.b)) for kind in (tirx.FloorDiv, tirx.FloorMod)]
+    )
+    return [each for each in reversed(found) if not isinstance(each, tirx.IntImm)]
 
 
 def _expression(extent: Extent) -> PrimExpr:

@@ -19,7 +19,7 @@ from annotated_region.importing.origins import NodeResults, with_origins
 from annotated_region.importing.torch_converters.agreement import Agreement
 from annotated_region.importing.torch_converters.complex_numbers import COMPLEX, converted, is_complex
 from annotated_region.importing.torch_converters.converting import CONVERTERS
-from annotated_region.importing.torch_converters.plain_extents import with_plain_extents
+from annotated_region.importing.torch_converters.plain_extents import numbers_where_known, with_plain_extents
 from annotated_region.importing.torch_converters.torch_node import TorchNode, shape_difference
 from annotated_region.importing.torch_decompositions import decomposed
 from annotated_region.importing.torch_inputs import with_fixed_extents
@@ -182,9 +182,10 @@ class _NotedConversions:
     def _checked(self, name: str, node: fx.Node, importer: ExportedProgramImporter) -> object:
         """The result of a node, checked against the shape in PyTorch."""
         try:
-            with self.agreement.of_operands(name, node, importer):
+            equations = self.agreement.equations
+            with numbers_where_known(importer, equations), self.agreement.of_operands(name, node, importer):
                 result = self._converted(name, node, importer)
-                result = with_plain_extents(result, node, importer, self.agreement.equations)
+                result = with_plain_extents(name, result, node, importer, equations)
         except (AnnotatedRegionError, MemoryError) as error:
             if isinstance(error, ModelError):
                 raise ModelError(f"{name} ({_origin_of(node)}): {error}") from error

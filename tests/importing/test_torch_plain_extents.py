@@ -31,7 +31,7 @@ def machine_of(case, target):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", ["chunks", "skip", "loop"])
+@pytest.mark.parametrize("name", ["chunks", "skip", "windows", "loop"])
 def test_what_follows_from_extents_is_computed_as_in_torch(padded, name, target):
     case = padded.CASES[name]
     machine = machine_of(case, target)
@@ -41,7 +41,7 @@ def test_what_follows_from_extents_is_computed_as_in_torch(padded, name, target)
 
 
 @needs_onednn
-@pytest.mark.parametrize("name", ["chunks", "skip", "loop"])
+@pytest.mark.parametrize("name", ["chunks", "skip", "windows", "loop"])
 def test_what_follows_from_extents_is_one_region(padded, name):
     partitioned = ar.partition(ar.from_exported_program(padded.CASES[name].program()), ["dnnl"])
     assert not ops_on_host(partitioned, "main")
@@ -54,3 +54,12 @@ def test_more_blocks_than_when_exported_are_refused(padded, target):
     machine = machine_of(padded.CASES["loop"], target)
     with pytest.raises(ValueError, match=r"\+ 15\) // 16 must be 1, where .* is extent 1 of x"):
         machine["main"](tvm.runtime.tensor(np.zeros((2, 17, 8), "float32")))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_that_are_no_whole_blocks_are_refused(padded, target):
+    """Some of thirteen rows would be left out, and those of no block divided by their number, which is 0."""
+    machine = machine_of(padded.CASES["windows"], target)
+    for length in (13, 3):
+        with pytest.raises(ValueError, match=r"(\w+) must be \1 // 4 \* 4, where \1 is extent 1 of x"):
+            machine["main"](tvm.runtime.tensor(np.zeros((2, length, 8), "float32")))

@@ -17,7 +17,7 @@ from tvm import relax
 
 from annotated_region.functions.polynomials import are_equal
 from annotated_region.importing.equations import Equations, common_extent
-from annotated_region.importing.torch_converters.plain_extents import is_known_at_entry
+from annotated_region.importing.torch_converters.plain_extents import is_known_at_entry, is_symbolic
 from annotated_region.importing.torch_converters.torch_node import extents_of_tensor, has_known_shape
 from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal
 from annotated_region.tvm_adapter.types import expect
@@ -60,7 +60,9 @@ class Agreement:
     @contextmanager
     def of_operands(self, name: str, node: fx.Node, importer: ExportedProgramImporter) -> Iterator[None]:
         """Inside of it, the values of operands have extents that TVM knows to be equal."""
-        changed = self._fitted(node, importer) if name == "expand.default" else {}
+        changed: dict[fx.Node, relax.Expr | int] = {}
+        if name == "expand.default":
+            changed = {**self._fitted(node, importer), **self._known_sizes(node, importer)}
         operands = _operands(node, importer) if name in _AGREEING else []
         apart = None
         if name == _JOINING:
@@ -78,6 +80,20 @@ class Agreement:
         sizes = expect(list, node.args[1])
         asked = [importer.env[size] if hasattr(size, "meta") else size for size in sizes]
         return {each.node: self._of_sizes(each, asked, importer) for each in _operands(node, importer)}
+
+    def _known_sizes(self, node: fx.Node, importer: ExportedProgramImporter) -> dict[fx.Node, int]:
+        """Numbers among the extents of the data of an ``expand``, for sizes that must be equal to them."""
+        known = {}
+        for operand in _operands(node, importer):
+            sizes = expect(list, node.args[1])[-len(operand.extents) :]
+            for size, extent, repeats in zip(sizes, operand.extents, operand.repeats, strict=True):
+                asked = importer.env.get(size) if hasattr(size, "meta") else None
+                if not isinstance(extent, int) or repeats is not False or not is_symbolic(asked):
+                    continue
+                if is_known_at_entry(asked, node.graph):
+                    self._require(asked, extent)
+                    known[size] = extent
+        return known
 
     def _of_sizes(
         self, operand: _Operand, asked: Sequence[Extent], importer: ExportedProgramImporter

@@ -102,7 +102,7 @@ def _factor(node: TorchNode, extents: list[int]) -> float:
 def _axes(node: TorchNode) -> list[int]:
     given = node.argument(1, "dim")
     assert isinstance(given, list)
-    value = node.importer.env[node.node.args[0]]
+    value = node.tensor(0)
     rank = len(extents_of_tensor(value.fields[0] if isinstance(value, relax.Tuple) else value))
     return [int(axis) % rank for axis in given]
 

@@ -5,43 +5,55 @@ different extents where a model has equal ones. An exporter may also have found 
 in each call that it allows: one block for ``(n + 63) // 64``, because a loop over blocks was run once; then
 the function checks it (`annotated_region.importing.equations`). A tensor of such extents is reshaped, which
 moves no data.
+
+A view has as many elements as its data in each call that an exporter allows; where that does not follow from
+the extents, the function checks it, too: blocks of four would be read from thirteen rows.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from operator import mul
+from typing import TYPE_CHECKING, TypeGuard
 
 import tvm
 from tvm import relax, tirx
 
-from annotated_region.functions.polynomials import simplified
+from annotated_region.functions.polynomials import are_equal, simplified
 from annotated_region.functions.shape_variables import variables_in
 from annotated_region.importing.equations import Equations
-from annotated_region.importing.torch_converters.torch_node import has_known_shape
+from annotated_region.importing.torch_converters.torch_node import extents_of_tensor, has_known_shape
+from annotated_region.tvm_adapter.arithmetic import Extent
 from annotated_region.tvm_adapter.types import shape_of
 
 if TYPE_CHECKING:
     from torch import fx
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
-__all__ = ["is_known_at_entry", "with_plain_extents"]
+__all__ = ["is_known_at_entry", "is_symbolic", "numbers_where_known", "with_plain_extents"]
+
+_VIEWS = frozenset(["view.default", "reshape.default", "_unsafe_view.default"])
 
 
 def with_plain_extents(
-    result: object, node: fx.Node, importer: ExportedProgramImporter, equations: Equations
+    name: str, result: object, node: fx.Node, importer: ExportedProgramImporter, equations: Equations
 ) -> object:
     """A number or a tensor whose extents are simplified, or known to PyTorch; other results as they are."""
     if not isinstance(result, relax.Expr):
         return result
-    if isinstance(result.ty, tvm.ir.PrimType):
-        return _plain(result)
+    if is_symbolic(result):
+        return _plain(result, equations)
+    if name in _VIEWS:
+        _require_all_elements(importer.env[node.all_input_nodes[0]], result, node, equations)
     expected = getattr(node.meta.get("val"), "shape", None)
     if not has_known_shape(result) or expected is None:
         return result
     extents = list(shape_of(result).values)
     if all(isinstance(extent, tirx.IntImm | tirx.Var) for extent in extents):
         return result
-    found = [_plain(extent) for extent in extents]
+    found = [_plain(extent, equations) for extent in extents]
     for axis, number in enumerate(expected if len(expected) == len(found) else ()):
         extent = found[axis]
         is_found = isinstance(number, int) and not isinstance(extent, tirx.IntImm)
@@ -53,8 +65,52 @@ def with_plain_extents(
     return importer.block_builder.emit(relax.op.reshape(result, relax.ShapeExpr(found)))
 
 
-def _plain(extent: relax.Expr) -> relax.Expr:
-    return extent if isinstance(extent, tirx.IntImm | tirx.Var) else simplified(extent)
+def _require_all_elements(data: object, view: relax.Expr, node: fx.Node, equations: Equations) -> None:
+    if not has_known_shape(data) or not has_known_shape(view):
+        return
+    wanted, rest = extents_of_tensor(view), []
+    for extent in extents_of_tensor(data):
+        place = next((index for index, each in enumerate(wanted) if _are_one(each, extent)), None)
+        if place is None:
+            rest.append(extent)
+        else:
+            del wanted[place]
+    sizes = _product(rest), _product(wanted)
+    if not are_equal(*sizes) and all(is_known_at_entry(each, node.graph) for each in sizes):
+        equations.require(*sizes)
+
+
+def _are_one(one: Extent, other: Extent) -> bool:
+    """Whether two extents are the same number or the same variable."""
+    if isinstance(one, tirx.Var) and isinstance(other, tirx.Var):
+        return one.same_as(other)
+    return isinstance(one, int) and isinstance(other, int) and one == other
+
+
+def _product(extents: Sequence[Extent]) -> Extent:
+    return reduce(mul, extents, 1)
+
+
+def is_symbolic(value: object) -> TypeGuard[relax.Expr]:
+    """Whether a value is a whole number that is computed from extents."""
+    return isinstance(value, relax.Expr) and isinstance(value.ty, tvm.ir.PrimType)
+
+
+def _plain(extent: relax.Expr, equations: Equations) -> relax.Expr:
+    return (
+        extent if isinstance(extent, tirx.IntImm | tirx.Var) else simplified(equations.with_numbers(extent))
+    )
+
+
+@contextmanager
+def numbers_where_known(importer: ExportedProgramImporter, equations: Equations) -> Iterator[None]:
+    """What equations of numbers its body adds are used for the extents that were computed before."""
+    before = len(equations.pairs)
+    yield
+    if len(equations.pairs) > before:
+        for node, value in list(importer.env.items()):
+            extent = _plain(value, equations) if is_symbolic(value) else value
+            importer.env[node] = int(extent) if isinstance(extent, tirx.IntImm) else extent
 
 
 def is_known_at_entry(extent: relax.Expr | int, graph: fx.Graph) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import tvm
 from tvm import relax, tirx
@@ -112,7 +112,7 @@ def is_tensor(value: object) -> bool:
     return isinstance(value, relax.Expr) and isinstance(value.ty, relax.TensorType)
 
 
-def has_known_shape(value: object) -> bool:
+def has_known_shape(value: object) -> TypeGuard[relax.Expr]:
     """Whether the value of a node is a single tensor with known extents."""
     type_ = value.ty if isinstance(value, relax.Expr) else None
     return isinstance(type_, relax.TensorType) and isinstance(type_.shape, relax.ShapeExpr)

@@ -28,6 +28,17 @@ class Chunks(nn.Module):
         return [(mixed + padded)[:, :length]]
 
 
+class Windows(nn.Module):
+    """Attention of each block to itself and the one before; an exporter computes the size of blocks again."""
+
+    def forward(self, x):
+        batch, length = x.shape[:2]
+        blocks = x.reshape(batch, -1, 4, 8)
+        both = torch.cat([torch.cat([blocks[:, -1:], blocks[:, :-1]], 1), blocks], 2)
+        scores = torch.matmul(blocks, both.transpose(2, 3))
+        return [torch.matmul(torch.softmax(scores, 3), both).reshape(batch, length, 8)]
+
+
 class Loop(nn.Module):
     """A loop over blocks, which runs once when it is exported: longer sequences are another model."""
 
@@ -65,5 +76,6 @@ CASES = {
         ({2: Dim.DYNAMIC, 3: Dim.DYNAMIC},),
         [(seeded(1, 4, height, width),) for height, width in ((16, 16), (8, 24), (20, 4))],
     ),
+    "windows": Case(Windows(), SHAPES, [(seeded(2, length, 8),) for length in (16, 8, 20)]),
     "loop": Case(Loop(), SHAPES, [(seeded(2, length, 8),) for length in (13, 5, 16)]),
 }

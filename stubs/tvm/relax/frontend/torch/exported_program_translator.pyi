@@ -7,5 +7,5 @@ from ...block_builder import BlockBuilder
 
 class ExportedProgramImporter:
     block_builder: BlockBuilder
-    env: dict[object, Expr]
+    env: dict[object, Expr | int]
     def create_convert_map(self) -> dict[str, Callable[..., object]]: ...
