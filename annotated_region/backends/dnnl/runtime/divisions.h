@@ -4,10 +4,10 @@ namespace annotated_region_dnnl {
 
 inline float floored_quotient(float left, float right) { return std::floor(left / right); }
 
-// The product is rounded before it is subtracted: it stands in a statement of its own, as compilers that fuse the two do so
-// within an expression only. What is left of 3 and 0.3 would otherwise be -1.2e-7 on some processors, and 0 on others.
+// The product is rounded before it is subtracted, as on the host: what is left of 3 and 0.3 is 0 then, and -1.2e-7 where
+// both are one instruction, which g++ makes of them for processors that have it, unless the product is volatile.
 inline float floored_remainder(float left, float right) {
-  const float whole = std::floor(left / right) * right;
+  const volatile float whole = std::floor(left / right) * right;
   return left - whole;
 }
 
