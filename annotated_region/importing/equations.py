@@ -39,9 +39,12 @@ class Equations:
     ----------
     pairs
         The pairs, in the order in which they were first required.
+    numbers
+        Those of a result of several operations and a number.
     """
 
     pairs: list[tuple[PrimExpr, PrimExpr]] = field(default_factory=list)
+    numbers: list[tuple[PrimExpr, tirx.IntImm]] = field(default_factory=list)
 
     def require(self, one: Extent, other: Extent) -> None:
         """Note that two extents must be equal."""
@@ -53,8 +56,8 @@ class Equations:
         """The extent, with the numbers that parts of it must be equal to."""
         if not isinstance(extent, PAIRS):
             return extent
-        for known, number in self.pairs:
-            if isinstance(number, tirx.IntImm) and tvm_ffi.structural_equal(known, extent):
+        for known, number in self.numbers:
+            if type(known) is type(extent) and tvm_ffi.structural_equal(known, extent):
                 return number
         left, right = self.with_numbers(extent.a), self.with_numbers(extent.b)
         is_kept = left.same_as(extent.a) and right.same_as(extent.b)
@@ -64,6 +67,8 @@ class Equations:
         pair = (_expression(one), _expression(other))
         if not any(all(map(tvm_ffi.structural_equal, pair, known)) for known in self.pairs):
             self.pairs.append(pair)
+            if isinstance(pair[0], PAIRS) and isinstance(pair[1], tirx.IntImm):
+                self.numbers.append((pair[0], pair[1]))
 
     def checked_by(self, mod: tvm.IRModule) -> tvm.IRModule:
         """The module, whose ``main`` now checks the equations first."""

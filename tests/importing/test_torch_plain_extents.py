@@ -31,7 +31,7 @@ def machine_of(case, target):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", ["chunks", "skip", "windows", "loop"])
+@pytest.mark.parametrize("name", ["chunks", "skip", "windows", "neighbours", "loop"])
 def test_what_follows_from_extents_is_computed_as_in_torch(padded, name, target):
     case = padded.CASES[name]
     machine = machine_of(case, target)
@@ -41,7 +41,7 @@ def test_what_follows_from_extents_is_computed_as_in_torch(padded, name, target)
 
 
 @needs_onednn
-@pytest.mark.parametrize("name", ["chunks", "skip", "windows", "loop"])
+@pytest.mark.parametrize("name", ["chunks", "skip", "windows", "neighbours", "loop"])
 def test_what_follows_from_extents_is_one_region(padded, name):
     partitioned = ar.partition(ar.from_exported_program(padded.CASES[name].program()), ["dnnl"])
     assert not ops_on_host(partitioned, "main")
@@ -63,3 +63,10 @@ def test_rows_that_are_no_whole_blocks_are_refused(padded, target):
     for length in (13, 3):
         with pytest.raises(ValueError, match=r"(\w+) must be \1 // 4 \* 4, where \1 is extent 1 of x"):
             machine["main"](tvm.runtime.tensor(np.zeros((2, length, 8), "float32")))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_fewer_rows_than_slices_need_are_refused(padded, target):
+    machine = machine_of(padded.CASES["neighbours"], target)
+    with pytest.raises(ValueError, match=r"min\((\w+), 4\) must be 4, where \1 is extent 1 of x"):
+        machine["main"](tvm.runtime.tensor(np.zeros((2, 3, 8), "float32")))

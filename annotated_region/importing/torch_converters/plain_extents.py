@@ -24,6 +24,7 @@ from tvm import relax, tirx
 from annotated_region.functions.polynomials import are_equal, simplified
 from annotated_region.functions.shape_variables import variables_in
 from annotated_region.importing.equations import Equations
+from annotated_region.importing.torch_converters.slice_rows import rows_of_slice
 from annotated_region.importing.torch_converters.torch_node import extents_of_tensor, has_known_shape
 from annotated_region.tvm_adapter.arithmetic import Extent
 from annotated_region.tvm_adapter.types import shape_of
@@ -50,6 +51,8 @@ def with_plain_extents(
     expected = getattr(node.meta.get("val"), "shape", None)
     if not has_known_shape(result) or expected is None:
         return result
+    if name == "slice.Tensor":
+        _require_rows(importer.env[node.all_input_nodes[0]], node, equations)
     extents = list(shape_of(result).values)
     if all(isinstance(extent, tirx.IntImm | tirx.Var) for extent in extents):
         return result
@@ -80,6 +83,16 @@ def _require_all_elements(data: object, view: relax.Expr, node: fx.Node, equatio
         equations.require(*sizes)
 
 
+def _require_rows(data: object, node: fx.Node, equations: Equations) -> None:
+    """A slice that is in bounds as the exporter found has to be so in each call."""
+    rows = rows_of_slice(node)
+    if rows is None or rows.is_certain or rows.count == 1 or not has_known_shape(data):
+        return
+    length = extents_of_tensor(data)[rows.axis]
+    if isinstance(length, relax.Expr) and is_known_at_entry(length, node.graph):
+        equations.require(tirx.Min(length, tirx.IntImm("int64", rows.count)), rows.count)
+
+
 def _are_one(one: Extent, other: Extent) -> bool:
     """Whether two extents are the same number or the same variable."""
     if isinstance(one, tirx.Var) and isinstance(other, tirx.Var):
@@ -105,12 +118,15 @@ def _plain(extent: relax.Expr, equations: Equations) -> relax.Expr:
 @contextmanager
 def numbers_where_known(importer: ExportedProgramImporter, equations: Equations) -> Iterator[None]:
     """What equations of numbers its body adds are used for the extents that were computed before."""
-    before = len(equations.pairs)
+    before = len(equations.numbers)
     yield
-    if len(equations.pairs) > before:
-        for node, value in list(importer.env.items()):
-            extent = _plain(value, equations) if is_symbolic(value) else value
-            importer.env[node] = int(extent) if isinstance(extent, tirx.IntImm) else extent
+    if len(equations.numbers) == before:
+        return
+    for node, value in list(importer.env.items()):
+        extent = equations.with_numbers(value) if is_symbolic(value) else value
+        if extent is not value and isinstance(extent, relax.Expr):
+            plain = _plain(extent, equations)
+            importer.env[node] = int(plain) if isinstance(plain, tirx.IntImm) else plain
 
 
 def is_known_at_entry(extent: relax.Expr | int, graph: fx.Graph) -> bool:

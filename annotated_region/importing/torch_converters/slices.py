@@ -3,7 +3,8 @@
 ``x[:, :1]`` has one row, ``x[:, 1:]`` and ``x[:, :-1]`` all but one. TVM 0.27's importer gives them extents
 such as ``min(n, 1)``, with which neither TVM nor targets can infer the shape of a sum, so a model that reads
 its last position does not compile. For a tensor with at least one row, as PyTorch assumes, these slices are
-in bounds and their extents are simple; for an empty tensor they would read a row that does not exist.
+in bounds and their extents are simple; for an empty tensor they would read a row that does not exist. So are
+slices such as ``x[:, 1:-3]`` where PyTorch knows of enough rows (`slice_rows`).
 
 Where one bound is computed from extents, and one is negative, the importer fails. It fails as well on parts
 whose lengths are computed, such as the halves of a symbolic axis.
@@ -13,17 +14,19 @@ from __future__ import annotations
 
 from itertools import accumulate, pairwise
 
+import numpy as np
 from tvm import relax, tirx
 
 from annotated_region.importing.torch_converters.bounds import END, bound_in, is_below_zero
 from annotated_region.importing.torch_converters.registry import converts
+from annotated_region.importing.torch_converters.slice_rows import rows_of_slice
 from annotated_region.importing.torch_converters.torch_node import TorchNode, extents_of_tensor
 from annotated_region.tvm_adapter.arithmetic import Extent
 
 
 @converts("slice.Tensor")
 def sliced(node: TorchNode) -> relax.Expr | None:
-    """One row at either end of a symbolic axis, or all but one."""
+    """One row at either end of a symbolic axis, or all but one; more where there are enough."""
     data, axis, step = node.tensor(0), node.argument(1, "dim", 0), node.argument(4, "step", 1)
     begin, end = node.argument(2, "start"), node.argument(3, "end")
     assert isinstance(axis, int)
@@ -38,9 +41,15 @@ def sliced(node: TorchNode) -> relax.Expr | None:
         return None
     if begin == -1 and end is None:
         return node.emit(relax.op.take(data, relax.const([-1], "int64"), axis, mode="wrap"))
-    if begin not in (0, 1) or end not in (1, -1, None) or (begin, end) in ((0, None), (1, 1), (1, -1)):
+    is_simple = begin in (0, 1) and end in (1, -1, None) and (begin, end) not in ((0, None), (1, 1), (1, -1))
+    if not is_simple and rows_of_slice(node.node) is None:
         return None
-    stop = length if end is None else 1 if end == 1 else tirx.Sub(length, tirx.IntImm("int64", 1))
+    assert isinstance(begin, int)
+    assert end is None or isinstance(end, int)
+    if begin < 0:
+        places = relax.const(np.arange(begin, end or 0), "int64")
+        return node.emit(relax.op.take(data, places, axis, mode="wrap"))
+    stop = length if end is None else end if end > 0 else tirx.Sub(length, tirx.IntImm("int64", -end))
     return node.emit(relax.op.strided_slice(data, [axis], [begin], [stop], assume_inbound=True))
 
 

@@ -39,6 +39,17 @@ class Windows(nn.Module):
         return [torch.matmul(torch.softmax(scores, 3), both).reshape(batch, length, 8)]
 
 
+class Neighbours(nn.Module):
+    """Sums of five rows in a row, of five and more, beside the last two; four tokens stand in front."""
+
+    def forward(self, x):
+        torch._check(x.shape[1] >= 5)
+        batch = x.shape[0]
+        rows = torch.cat([x[:, :-4], x[:, 1:-3], x[:, 2:-2], x[:, 3:-1], x[:, 4:]], 2)
+        behind = torch.cat([x.new_zeros(batch, 4, 8), x], 1)[:, 4:] * x
+        return [torch.cat([rows.reshape(batch, -1, 5, 8).sum(2), x[:, -5:-3], behind, x[:, -2:]], 1)]
+
+
 class Loop(nn.Module):
     """A loop over blocks, which runs once when it is exported: longer sequences are another model."""
 
@@ -76,6 +87,7 @@ CASES = {
         ({2: Dim.DYNAMIC, 3: Dim.DYNAMIC},),
         [(seeded(1, 4, height, width),) for height, width in ((16, 16), (8, 24), (20, 4))],
     ),
+    "neighbours": Case(Neighbours(), SHAPES, [(seeded(2, length, 8),) for length in (9, 5, 16)]),
     "windows": Case(Windows(), SHAPES, [(seeded(2, length, 8),) for length in (16, 8, 20)]),
     "loop": Case(Loop(), SHAPES, [(seeded(2, length, 8),) for length in (13, 5, 16)]),
 }
