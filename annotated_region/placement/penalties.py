@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from annotated_region.ids import Place, UnitId, numbered
 from annotated_region.placement.limited_search import Penalties
 from annotated_region.placement.prices import Prices
-from annotated_region.placement.problem import PlacementProblem
+from annotated_region.placement.problem import PlacementProblem, PlacementUnit
 from annotated_region.placement.uses import Uses
 
 __all__ = ["MemoryMarket", "PricedMemory", "priced_memory"]
@@ -199,5 +199,10 @@ class MemoryMarket:
         units = zip(self.problem.units, penalties.of, strict=True)
         return replace(
             self.problem,
-            units=tuple([replace(unit, cost=unit.cost + paid) if paid else unit for unit, paid in units]),
+            units=tuple(
+                [
+                    PlacementUnit(unit.place, unit.nodes, unit.cost + paid) if paid else unit
+                    for unit, paid in units
+                ]
+            ),
         )

@@ -121,7 +121,7 @@ class PlacementProblem:
         """Whether any target limits its regions."""
         return self.accepts is not None or any(limits != NO_LIMITS for limits in self.limits)
 
-    @property
+    @cached_property
     def host(self) -> Place:
         """The place of the host: the number of targets."""
         return Place(len(self.launch))

@@ -7,6 +7,7 @@ cycles.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from annotated_region.graphs import contract
@@ -36,15 +37,15 @@ def wave_placement(problem: PlacementProblem, units: Sequence[UnitId]) -> Placem
     O(places x (nodes + edges)).
     """
     graph = _UnitGraph(problem, units)
-    found = []
+    launch = (*problem.launch, 0.0)
+    found: list[list[list[UnitId]]] = []
     for first in range(problem.host + 1):
         groups = graph.waves(first)
         if groups is None:
             return None
-        placement = Placement.of(problem, groups)
-        launches = sum(problem.launch[region.place] for region in placement.regions)
-        found.append((launches, first, placement))
-    return min(found, key=lambda item: item[:2])[2]
+        found.append(groups)
+    best = min(found, key=lambda groups: math.fsum([launch[problem.units[each[0]].place] for each in groups]))
+    return Placement.of(problem, best)
 
 
 class _UnitGraph:
