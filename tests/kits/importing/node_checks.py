@@ -187,7 +187,7 @@ def _largest(found: np.ndarray, wanted: np.ndarray) -> str:
     if found.size == 0:
         return "nothing to compare"
     with np.errstate(all="ignore"):
-        apart = np.abs(found.astype("float64") - wanted.astype("float64"))
+        apart = np.asarray(np.abs(found.astype("float64") - wanted.astype("float64")))
     apart[found == wanted] = 0
     apart[np.isnan(apart)] = np.inf
     if found.dtype.kind in "fV":
