@@ -32,7 +32,7 @@ from tvm.support import cc
 from annotated_region.compilation.elf_format import Header
 from annotated_region.compilation.elf_object import PAGE, DataSymbol, object_header, write_object
 
-__all__ = ["ConstantData", "Embedded", "constant_object", "constants_apart"]
+__all__ = ["ConstantData", "constant_object", "constants_apart"]
 
 ALIGNMENT = 64
 OFFSET_BYTES = 8
@@ -90,54 +90,34 @@ def constants_apart() -> Iterator[list[ConstantData]]:
         _apart.reset(token)
 
 
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """The placement of constants in an object file.
-
-    Attributes
-    ----------
-    symbol
-        The symbol of the data.
-    offsets
-        The offset of each constant, in the order of the input.
-    size
-        The total size in bytes.
-    """
-
-    symbol: str
-    offsets: tuple[int, ...]
-    size: int
-
-
 def constant_object(
-    symbol: str, arrays: Sequence[np.ndarray]
-) -> tuple[Embedded, tvm.runtime.Module | None] | None:
+    name: str, arrays: Sequence[np.ndarray]
+) -> tuple[ConstantData, tvm.runtime.Module | None] | None:
     """Constants as data of a library.
 
     Parameters
     ----------
-    symbol
-        The symbol of the data; it is hidden outside the library.
+    name
+        The name of the symbol of the data; it is hidden outside the library.
     arrays
         The constants.
 
     Returns
     -------
-    The placement, and a module with an object file, or None in `constants_apart`, which collects the data.
+    The data, and a module with an object file, or None in `constants_apart`, which collects the data.
     Nothing if there is no compiler, or if the system's object files are not 64-bit ELF.
     """
     compiler, header = cc.get_cc(), object_header()
     if not compiler or shutil.which(compiler) is None or header is None:
         return None
-    data, collected = ConstantData.of(symbol, arrays), _apart.get()
-    placement = Embedded(symbol, data.offsets, data.symbol.size)
+    data, collected = ConstantData.of(name, arrays), _apart.get()
     if collected is not None:
         collected.append(data)
-        return placement, None
+        return data, None
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, "constants.o")
         data.write_object(place, header)
-        return placement, tvm.runtime.load_static_library(str(place), [symbol])
+        return data, tvm.runtime.load_static_library(str(place), [name])
 
 
 def _placed(sizes: Sequence[int]) -> tuple[tuple[int, ...], int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Unpack
 
 import tvm
 
@@ -14,7 +15,8 @@ from annotated_region.collector import paused_collector
 from annotated_region.functions.modules import without_uncalled
 from annotated_region.locking.lock import Lock, as_lock
 from annotated_region.passes.partition_graph import NamesOfRegions, PartitionGraph
-from annotated_region.passes.pipeline import placed_module
+from annotated_region.passes.pipeline import Placing, placed_module
+from annotated_region.passes.region_session import RegionSession
 from annotated_region.policies.policy import Policy
 from annotated_region.reports.report import Report
 from annotated_region.reports.reporting import report_of
@@ -44,8 +46,8 @@ def explain(
     (`Report.remarks`), such as ``{"dnnl": {"precision": "bf16"}}`` on a processor without bfloat16
     instructions. Raises `CodegenError` if an option or its value is unknown.
     """
-    known, remarks = as_lock(lock), remarks_on(options, target_names(targets))
-    placed, session = placed_module(
+    remarks = remarks_on(options, target_names(targets))
+    *_, report = _reported(
         mod,
         targets,
         policy,
@@ -54,10 +56,8 @@ def explain(
         pins=pins,
         bans=bans,
         min_work=min_work,
-        lock=known,
-        keeps_notes=True,
+        lock=lock,
     )
-    report = report_of(session.take(placed).values(), session.notes, target_names(targets), known)
     return replace(report, remarks=remarks)
 
 
@@ -68,27 +68,25 @@ def partition_with_report(
     policy: Policy | None = None,
     *,
     prepare: bool = True,
-    cross_compile: bool = False,
-    pins: Mapping[str, str] | None = None,
-    bans: Mapping[str, str | Sequence[str]] | None = None,
-    min_work: Mapping[str, float] | None = None,
-    lock: Lock | str | Path | None = None,
     names: NamesOfRegions = "places",
+    **placing: Unpack[Placing],
 ) -> tuple[tvm.IRModule, Report]:
     """The results of `partition` and `explain`, from a single run of the passes."""
-    known = as_lock(lock)
-    placed, session = placed_module(
-        mod,
-        targets,
-        policy,
-        prepare=prepare,
-        cross_compile=cross_compile,
-        pins=pins,
-        bans=bans,
-        min_work=min_work,
-        lock=known,
-        keeps_notes=True,
-    )
-    report = report_of(session.take(placed).values(), session.notes, target_names(targets), known)
+    placed, session, report = _reported(mod, targets, policy, prepare=prepare, **placing)
     partitioned = session.with_annotations(session.run([PartitionGraph(names)], placed))
     return without_uncalled(mod, partitioned), report
+
+
+def _reported(
+    mod: tvm.IRModule,
+    targets: Sequence[str],
+    policy: Policy | None,
+    *,
+    prepare: bool,
+    **placing: Unpack[Placing],
+) -> tuple[tvm.IRModule, RegionSession, Report]:
+    """The module just before `PartitionGraph`, its session, and the report."""
+    known = placing["lock"] = as_lock(placing.get("lock"))
+    placed, session = placed_module(mod, targets, policy, prepare=prepare, keeps_notes=True, **placing)
+    report = report_of(session.take(placed).values(), session.notes, target_names(targets), known)
+    return placed, session, report

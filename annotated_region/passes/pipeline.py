@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import tvm
 
@@ -27,7 +28,17 @@ from annotated_region.policies.policy import Policy, Priority
 from annotated_region.surroundings import require_sane_threads
 from annotated_region.targets.backend import backend_of
 
-__all__ = ["partition", "passes_before_functions", "placed_module", "placement_passes"]
+__all__ = ["Placing", "partition", "passes_before_functions", "placed_module", "placement_passes"]
+
+
+class Placing(TypedDict, total=False):
+    """The keywords of `partition` that decide which target runs an op."""
+
+    cross_compile: bool
+    pins: Mapping[str, str] | None
+    bans: Mapping[str, str | Sequence[str]] | None
+    min_work: Mapping[str, float] | None
+    lock: Lock | str | Path | None
 
 
 def placement_passes(
@@ -171,26 +182,11 @@ def placed_module(
     policy: Policy | None = None,
     *,
     prepare: bool = True,
-    cross_compile: bool = False,
-    pins: Mapping[str, str] | None = None,
-    bans: Mapping[str, str | Sequence[str]] | None = None,
-    min_work: Mapping[str, float] | None = None,
-    lock: Lock | str | Path | None = None,
     keeps_notes: bool = False,
+    **placing: Unpack[Placing],
 ) -> tuple[tvm.IRModule, RegionSession]:
     """The module just before `PartitionGraph`, and the session that holds its regions and notes."""
-    passes = [
-        *_preparation(targets, prepare=prepare),
-        *placement_passes(
-            targets,
-            policy,
-            cross_compile=cross_compile,
-            pins=pins,
-            bans=bans,
-            min_work=min_work,
-            lock=lock,
-        ),
-    ]
+    passes = [*_preparation(targets, prepare=prepare), *placement_passes(targets, policy, **placing)]
     _require_sound(mod)
     session = RegionSession(keeps_notes=keeps_notes, checked=mod)
     return session.run(passes, mod), session

@@ -302,9 +302,11 @@ def _scales(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) 
     channels = result[scales.first : scales.first + scales.count]
     if scales.count == 0 and scales.first != 0:
         yield "one scale for all has an axis"
-    counts = [volume(vector) for vector in operands[1:]]
-    if not all(same_dim(count, 1) or same_dim(count, volume(channels)) for count in counts):
-        yield "a vector has neither one element nor one for each channel"
+    count, *others = [volume(vector) for vector in operands[1:]]
+    if not same_dim(count, volume(channels)):
+        yield "there is not a scale for each channel"
+    if not all(same_dim(other, 1) or same_dim(other, count) for other in others):
+        yield "there is neither one zero point nor one for each channel"
 
 
 def _requantize(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:

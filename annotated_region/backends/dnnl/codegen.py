@@ -26,7 +26,7 @@ from annotated_region.backends.dnnl.rewriting.pipeline import (
     rewrite,
 )
 from annotated_region.backends.dnnl.runtime_units import runtime_unit
-from annotated_region.compilation.constant_objects import Embedded
+from annotated_region.compilation.constant_objects import ConstantData
 from annotated_region.errors import CodegenError
 from annotated_region.progress import shown
 from annotated_region.tvm_adapter.modules import cpp_module, register_generator
@@ -117,7 +117,7 @@ def _with_constants(
     names: Mapping[Constant, str],
     values: Mapping[str, tvm.runtime.Tensor],
     finite_math: bool,
-) -> tuple[Graph, tuple[Embedded, tvm.runtime.Module | None] | None]:
+) -> tuple[Graph, tuple[ConstantData, tvm.runtime.Module | None] | None]:
     """The graph of a function, and its constants as data; joined constants require that."""
     graph = region_graph(function, names, finite_math=finite_math)
     part = embed(graph, constants_of(graph), values)
@@ -132,13 +132,13 @@ def _with_constants(
 
 
 def _unit(
-    graph: Graph, part: tuple[Embedded, tvm.runtime.Module | None] | None, precision: str
+    graph: Graph, part: tuple[ConstantData, tvm.runtime.Module | None] | None, precision: str
 ) -> tvm.runtime.Module:
     """A C++ module, with the object file of its constants if it has one."""
     if part is None:
         return cpp_module(emit_unit(graph, precision), [graph.symbol], constants_of(graph))
-    embedded, constants = part
-    module = cpp_module(emit_unit(graph, precision, embedded), [graph.symbol])
+    data, constants = part
+    module = cpp_module(emit_unit(graph, precision, data.symbol), [graph.symbol])
     if constants is not None:
         module.import_module(constants)
     return module

@@ -13,7 +13,7 @@ import tvm
 
 from annotated_region.arrays import array_of
 from annotated_region.backends.dnnl.graph import Graph
-from annotated_region.compilation.constant_objects import Embedded, constant_object
+from annotated_region.compilation.constant_objects import ConstantData, constant_object
 
 __all__ = ["constants_value", "embed"]
 
@@ -22,7 +22,7 @@ LEAST_BYTES = 1 << 20
 
 def embed(
     graph: Graph, names: Sequence[str], values: Mapping[str, tvm.runtime.Tensor]
-) -> tuple[Embedded, tvm.runtime.Module | None] | None:
+) -> tuple[ConstantData, tvm.runtime.Module | None] | None:
     """The constants of a region as data of the library; None if not worthwhile or not possible.
 
     Parameters

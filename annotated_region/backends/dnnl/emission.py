@@ -15,7 +15,7 @@ from annotated_region.backends.dnnl.parameters import Parameters
 from annotated_region.backends.dnnl.repeats import Repeat, fold
 from annotated_region.backends.dnnl.rows import literal
 from annotated_region.backends.dnnl.runtime_units import interface_text
-from annotated_region.compilation.constant_objects import Embedded
+from annotated_region.compilation.elf_object import DataSymbol
 from annotated_region.errors import CodegenError
 
 __all__ = ["constants_of", "emit_region", "emit_unit"]
@@ -34,7 +34,7 @@ FORMS: dict[type[Arithmetic], str] = {
 """The C++ form of arithmetic on extents."""
 
 
-def emit_unit(graph: Graph, precision: str, embedded: Embedded | None = None) -> str:
+def emit_unit(graph: Graph, precision: str, embedded: DataSymbol | None = None) -> str:
     """The translation unit of one region, which is linked with `runtime_unit`.
 
     Parameters
@@ -49,7 +49,7 @@ def emit_unit(graph: Graph, precision: str, embedded: Embedded | None = None) ->
     return "\n".join((interface_text(), emit_region(graph, precision, embedded)))
 
 
-def emit_region(graph: Graph, precision: str, embedded: Embedded | None = None) -> str:
+def emit_region(graph: Graph, precision: str, embedded: DataSymbol | None = None) -> str:
     """The tables of one region and the export of its function."""
     name = f"{graph.symbol}_tables"
     constants = constants_of(graph)
@@ -57,8 +57,8 @@ def emit_region(graph: Graph, precision: str, embedded: Embedded | None = None) 
     settings, in_floats = f"Precision::{precision}, {{}}", "nullptr"
     if embedded:
         hidden = '__attribute__((visibility("hidden")))'
-        lines.insert(0, f'extern "C" {hidden} const char {embedded.symbol}[];')
-        settings = f"Precision::{precision}, {{{embedded.symbol}, {embedded.size}}}"
+        lines.insert(0, f'extern "C" {hidden} const char {embedded.name}[];')
+        settings = f"Precision::{precision}, {{{embedded.name}, {embedded.size}}}"
     if graph.in_floats:
         inner = _GraphTables(graph.in_floats, constants).written(f"{settings}, nullptr")
         lines += ["namespace in_floats {", *inner, "}"]

@@ -151,14 +151,15 @@ def whole_convolution(bench: Bench) -> int:
     strides = [bench.one_of((1, 2)) for _ in range(spatial)]
     batch: Dim = bench.symbol if bench.symbol is not None and bench.chance(0.5) else bench.number(1, 2)
     data = bench.source((batch, groups * inner, *extents), "signed", "int32", constant=0.0)
-    kind = "signed" if bench.chance(0.6) else "bits"
+    is_cast = bench.chance(0.8)  # to floats, and halves hold no large numbers
+    kind = "whole" if is_cast else "signed" if bench.chance(0.6) else "bits"
     kernel = bench.source((groups * filters, inner, *size), kind, "int32", constant=0.8)
     sides = zip(extents, before, after, size, strides, strict=True)
     out = [(extent + low + high - part) // step + 1 for extent, low, high, part, step in sides]
     attrs = {"strides": strides, "padding": [*before, *after], "groups": groups}
     shape = (batch, groups * filters, *out)
     sums = bench.add(f"nn.conv{spatial}d", (data, kernel), attrs, shape, "int32")
-    return bench.add("astype", (sums,), {"dtype": "float32"}, shape) if bench.chance(0.8) else sums
+    return bench.add("astype", (sums,), {"dtype": "float32"}, shape) if is_cast else sums
 
 
 FORMS: tuple[tuple[float, Idiom], ...] = (

@@ -11,6 +11,7 @@ from kits.dense_graphs.recipe import Recipe, extent_of
 
 __all__ = ["KINDS", "constant_value", "input_values"]
 
+LARGEST_HALF = float(np.finfo("float16").max)
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
 
@@ -107,7 +108,12 @@ def _value(recipe: Recipe, number: int, call: int) -> np.ndarray:
             return np.full([extent_of(d, {}) for d in node.shape], node.attrs["value"], node.dtype)
         shape = tuple(extent_of(dim, recipe.calls[call]) for dim in node.shape)
         rng = np.random.default_rng([recipe.seed, node.attrs["key"], call])
-        return np.asarray(KINDS[node.attrs["kind"]](rng, shape)).astype(node.dtype)
+        values = np.asarray(KINDS[node.attrs["kind"]](rng, shape))
+        if node.dtype == "float16" and node.attrs["kind"].startswith(
+            "to_"
+        ):  # casts of infinity are undefined
+            values = values.clip(-LARGEST_HALF, LARGEST_HALF)
+        return values.astype(node.dtype)
 
 
 def constant_value(recipe: Recipe, number: int) -> np.ndarray:

@@ -18,7 +18,7 @@ import annotated_region as ar
 from annotated_region.backends.openvino.installation import require_library
 from kits.importing.node_cases import NodeCase
 
-__all__ = ["Kind", "Outcome", "checked", "checked_module", "difference", "warm_up"]
+__all__ = ["Call", "Kind", "Outcome", "checked", "checked_module", "difference", "warm_up"]
 
 _TOLERANCES = {"float64": 1e-7, "float32": 2e-5}
 """Of the largest result, and of each one by itself."""

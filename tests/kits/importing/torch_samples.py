@@ -14,7 +14,7 @@ from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils import _pytree as pytree
 
 import annotated_region as ar
-from kits.importing.node_checks import Kind, Outcome, checked_module
+from kits.importing.node_checks import Call, Kind, Outcome, checked_module
 
 __all__ = ["DTYPES", "TorchSample", "torch_samples"]
 
@@ -27,6 +27,9 @@ DTYPES = {
     "bool": torch.bool,
 }
 SEED = 20261126
+_OF_PYTORCH = (RuntimeError, TypeError, AssertionError)
+"""What PyTorch raises for a sample that it cannot export: its exporter's errors are of the first type, types
+that numpy lacks raise the second, and ops of other devices the third. Anything else is a defect."""
 
 
 class _Applied(torch.nn.Module):
@@ -80,19 +83,24 @@ class TorchSample:
         sample = next(itertools.islice(samples, self.number, None), None)
         if sample is None:
             return Outcome(Kind.NO_REGION, "there are fewer samples")
+        try:
+            exported, call = self._exported(sample, symbolic)
+        except _OF_PYTORCH as error:
+            return Outcome(Kind.NO_REGION, f"PyTorch: {type(error).__name__}")
+        return checked_module(lambda: ar.from_exported_program(exported), [call], target)
+
+    def _exported(self, sample: SampleInput, symbolic: bool) -> tuple[torch.export.ExportedProgram, Call]:
+        """The program of a sample, with what it is called with and what PyTorch computes."""
         leaves, form = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
         program = _Applied(self.op, leaves, form).eval()
         tensors = tuple(leaves[place].contiguous() for place in program.places)
         given = tuple(_array(tensor) for tensor in tensors)
-        try:
-            with torch.no_grad():
-                made = pytree.tree_leaves(program(*(tensor.clone() for tensor in tensors)))
-                wanted = [_array(each) for each in made]  # an imported program returns a tuple
-                opened = _open(tensors) if symbolic else None
-                exported = torch.export.export(program, tensors, dynamic_shapes=opened)
-        except Exception as error:  # PyTorch's own failures are of any kind, and not ours
-            return Outcome(Kind.NO_REGION, f"PyTorch: {type(error).__name__}")
-        return checked_module(lambda: ar.from_exported_program(exported), [(given, (wanted,))], target)
+        with torch.no_grad():
+            made = pytree.tree_leaves(program(*(tensor.clone() for tensor in tensors)))
+            wanted = [_array(each) for each in made]  # an imported program returns a tuple
+            opened = _open(tensors) if symbolic else None
+            exported = torch.export.export(program, tensors, dynamic_shapes=opened)
+        return exported, (given, (wanted,))
 
 
 def _open(tensors: tuple[torch.Tensor, ...]) -> tuple[tuple[Any, ...]]:
