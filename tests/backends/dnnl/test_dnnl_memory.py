@@ -183,4 +183,4 @@ def test_constants_lie_apart_and_small_ones_first(counts: list[int]) -> None:
     assert [size for _, size in spans] == sorted(sizes)
     assert spans[0][0] >= 8 * len(sizes)  # behind the offsets
     assert all(begin % (4096 if size >= 4096 else 64) == 0 for begin, size in spans)
-    assert embedded.size >= max(begin + size for begin, size in spans)
+    assert embedded.symbol.size >= max(begin + size for begin, size in spans)
