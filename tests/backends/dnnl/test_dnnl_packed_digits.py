@@ -53,11 +53,14 @@ def test_a_row_in_whole_numbers_is_as_exact_as_its_digits(library, sample, magni
     stored, given = weight.bytes(), weight.described()
     depth, columns = weight.floats.shape
     bias = np.linspace(-magnitude, magnitude, columns, dtype="float32")
-    found = np.empty(columns, "float32")
     for digits in LOST:
         for row in rows_for(weight, 20, magnitude):
-            arguments = map(pointer, (stored, row, bias, found))
-            assert library.multiply_in_digits(given, ctypes.c_int64(digits), *arguments) == 0
+            found, together = np.full((2, columns), np.nan, "float32")
+            for at_once, result in ((1, found), (library.tiles_at_once(), together)):
+                numbers = map(ctypes.c_int64, (digits, at_once))
+                arguments = map(pointer, (stored, row, bias, result))
+                assert library.multiply_in_digits(given, *numbers, *arguments) == 0
+            np.testing.assert_array_equal(together, found)
             expected = row[:depth].astype("float64") @ weight.floats + bias
             allowed = limits(weight, row[None], digits)[0] + 1e-6 * np.abs(bias)
             assert (np.abs(found - expected) <= allowed).all()
@@ -102,8 +105,8 @@ def test_what_has_no_digits_is_left_to_floats(library, odd):
     weight = Sample(4, 64, 64, 32, False)
     data, found = np.zeros(64, "float32"), np.empty(64, "float32")
     data[40] = odd
-    arguments = map(pointer, (weight.bytes(), data, found, found))
-    assert library.multiply_in_digits(weight.described(), ctypes.c_int64(3), *arguments) == 1
+    numbers, arguments = map(ctypes.c_int64, (3, 1)), map(pointer, (weight.bytes(), data, found, found))
+    assert library.multiply_in_digits(weight.described(), *numbers, *arguments) == 1
 
 
 def products(depth: int, *widths: int) -> tvm.IRModule:

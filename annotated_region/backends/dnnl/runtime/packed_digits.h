@@ -28,7 +28,12 @@ constexpr float kFinite = 3.4028235e38f;
 // cover a kilobyte of weights; that is less than the latency of memory. Prefetches go to the second-level cache, as those
 // of attention do: a hint that bypasses it (`_MM_HINT_NTA`) made a step three times as slow on an Intel Granite Rapids,
 // where such lines are dropped from the first level before they are read.
-constexpr int64_t kAhead = 8192;
+//
+// Adjacent tiles are read by turns, a group of each: a processor reads several streams faster than one, because its own
+// prefetcher follows each within its page. On that processor two threads read 33.5 to 35.7 GB/s of 290 MB so, in place of
+// 32.0 to 33.4. Four tiles at once are not faster; the distance was 2, 3, 4 and 8 kB: 34.3, 36.6, 31.9 and 32.7 GB/s.
+constexpr int64_t kAhead = 2048;
+constexpr int64_t kTilesAtOnce = 2;
 
 // The integer for the largest number of a group: digits of 127, the lowest reduced by what rounding may add.
 constexpr float largest_whole(int64_t digits) { return digits == 3 ? 8355584.0f : digits == 2 ? 32512.0f : 127.0f; }
@@ -213,29 +218,45 @@ ANNOTATED_REGION_VNNI inline void add_digit_group(const PackedWeight& weight, co
   }
 }
 
-template <int kBits, bool kZeros, int kDigits>
-ANNOTATED_REGION_VNNI void digit_tile(const PackedWeight& weight, const char* tile, const DigitRow& row, float* to) {
-  __m512 sums[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
+template <int kBits, bool kZeros, int kDigits, int kTiles>
+ANNOTATED_REGION_VNNI void digit_tiles(const PackedWeight& weight, const char* tiles, const DigitRow& row, float* to) {
+  const int64_t group_bytes = weight.group_bytes(), tile_bytes = weight.tile_bytes();
+  __m512 sums[kTiles][4];
+  for (auto& of_tile : sums) std::fill(of_tile, of_tile + 4, _mm512_setzero_ps());
   for (int64_t group = 0; group < weight.groups(); ++group) {
-    add_digit_group<kBits, kZeros, kDigits>(weight, tile + group * weight.group_bytes(), row, group, sums);
+#pragma GCC unroll 2
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const char* const stored = tiles + tile * tile_bytes + group * group_bytes;
+      add_digit_group<kBits, kZeros, kDigits>(weight, stored, row, group, sums[tile]);
+    }
   }
-  for (int vector = 0; vector < 4; ++vector) _mm512_store_ps(to + vector * 16, sums[vector]);
+  for (const auto& of_tile : sums) {
+    for (int vector = 0; vector < 4; ++vector, to += 16) _mm512_store_ps(to, of_tile[vector]);
+  }
 }
 
-template <int kBits, bool kZeros>
-void tile_of_digits(const PackedWeight& weight, const char* tile, const DigitRow& row, float* to) {
-  if (row.digits == 1) return digit_tile<kBits, kZeros, 1>(weight, tile, row, to);
-  if (row.digits == 2) return digit_tile<kBits, kZeros, 2>(weight, tile, row, to);
-  digit_tile<kBits, kZeros, 3>(weight, tile, row, to);
+template <int kBits, bool kZeros, int kTiles>
+void tiles_of_digits(const PackedWeight& weight, const char* tiles, const DigitRow& row, float* to) {
+  if (row.digits == 1) return digit_tiles<kBits, kZeros, 1, kTiles>(weight, tiles, row, to);
+  if (row.digits == 2) return digit_tiles<kBits, kZeros, 2, kTiles>(weight, tiles, row, to);
+  digit_tiles<kBits, kZeros, 3, kTiles>(weight, tiles, row, to);
 }
 
-// The product with one tile, which is a slice of the result's columns.
-inline void multiply_digits(const PackedWeight& weight, const char* tile, const DigitRow& row, const float* bias,
+template <int kTiles>
+void multiply_tiles(const PackedWeight& weight, const char* tiles, const DigitRow& row, float* to) {
+  if (weight.bits == 4 && weight.has_zeros) return tiles_of_digits<4, true, kTiles>(weight, tiles, row, to);
+  if (weight.bits == 4) return tiles_of_digits<4, false, kTiles>(weight, tiles, row, to);
+  if (weight.has_zeros) return tiles_of_digits<8, true, kTiles>(weight, tiles, row, to);
+  tiles_of_digits<8, false, kTiles>(weight, tiles, row, to);
+}
+
+// The product with one tile or, if it is wider, with `kTilesAtOnce` adjacent ones: a slice of the result's columns.
+inline void multiply_digits(const PackedWeight& weight, const char* tiles, const DigitRow& row, const float* bias,
                             float* to, int64_t width) {
-  const auto multiply = weight.bits == 4 ? (weight.has_zeros ? tile_of_digits<4, true> : tile_of_digits<4, false>)
-                                             : (weight.has_zeros ? tile_of_digits<8, true> : tile_of_digits<8, false>);
-  alignas(64) float sums[kTileColumns];
-  multiply(weight, tile, row, sums);
+  static_assert(kTilesAtOnce == 2, "the width tells whether it is one tile or all");
+  alignas(64) float sums[kTilesAtOnce * kTileColumns];
+  const auto multiply = width > kTileColumns ? multiply_tiles<kTilesAtOnce> : multiply_tiles<1>;
+  multiply(weight, tiles, row, sums);
   for (int64_t column = 0; column < width; ++column) to[column] = bias ? sums[column] + bias[column] : sums[column];
 }
 #else

@@ -19,7 +19,7 @@ struct PackedPart {
   int stored, bias, result;
 };
 
-// A tile of a product of a step: its address, and the address of its columns of the result.
+// A tile of a product of a step, or several adjacent ones: its address, and the address of its columns of the result.
 struct PackedTile {
   const PackedWeight& weight;
   const char* stored;
@@ -27,11 +27,11 @@ struct PackedTile {
   float* to;
   int64_t width;
 
-  PackedTile(const PackedPart& part, const std::vector<char*>& pointers, int64_t index)
+  PackedTile(const PackedPart& part, const std::vector<char*>& pointers, int64_t index, int64_t count)
       : weight(part.weight), stored(pointers[part.stored] + index * weight.tile_bytes()),
         bias(part.bias < 0 ? nullptr : floats(pointers[part.bias]) + index * kTileColumns),
         to(floats(pointers[part.result]) + index * kTileColumns),
-        width(std::min(kTileColumns, weight.columns - index * kTileColumns)) {}
+        width(std::min(count * kTileColumns, weight.columns - index * kTileColumns)) {}
 
   void multiply_floats(Level level, const float* from, int64_t first, int64_t rows) const {
     const int64_t depth = weight.padded_depth();
@@ -67,13 +67,13 @@ struct PackedRows {
     return count;
   }
 
-  // Calls `action` with a range of the tiles, which are numbered across all products.
+  // Calls `action` with a range of the tiles, which are numbered across all products, up to `most` of a weight at once.
   template <typename Action>
-  void each_tile(const std::vector<char*>& pointers, int64_t first, int64_t last, Action action) const {
+  void each_tile(const std::vector<char*>& pointers, int64_t first, int64_t last, int64_t most, Action action) const {
     for (const PackedPart& part : parts) {
-      const int64_t count = part.weight.tiles();
-      for (int64_t tile = std::max<int64_t>(first, 0); tile < std::min(last, count); ++tile) {
-        action(PackedTile(part, pointers, tile));
+      const int64_t count = part.weight.tiles(), end = std::min(last, count);
+      for (int64_t tile = std::max<int64_t>(first, 0); tile < end; tile += most) {
+        action(PackedTile(part, pointers, tile, std::min(most, end - tile)));
       }
       first -= count, last -= count;
     }
@@ -102,7 +102,8 @@ inline Kernel few_packed_rows(const PackedRows& work) {
       char* const memory = pointers.back() + work.padded_bytes(work.rows) + share * work.row_bytes();
       const DigitRow digits = digit_row(weight, work.format.digits, memory);
       const bool has_digits = work.format.digits > 0 && make_digits(weight, from, digits);
-      work.each_tile(pointers, tiles * share / shares, tiles * (share + 1) / shares, [&](const PackedTile& tile) {
+      const int64_t begin = tiles * share / shares, end = tiles * (share + 1) / shares;
+      work.each_tile(pointers, begin, end, has_digits ? kTilesAtOnce : 1, [&](const PackedTile& tile) {
         if (!has_digits) return tile.multiply_floats(work.level, from, 0, work.rows);
         multiply_digits(tile.weight, tile.stored, digits, tile.bias, tile.to, tile.width);
       });
@@ -166,7 +167,7 @@ struct PackedBlock {
       const int64_t begin = item % parts * part_rows, end = std::min(rows, begin + part_rows);
       char* const mine = pointers.back() + memory.shares + omp_get_thread_num() * memory.share;
       if (begin >= end) continue;
-      work.each_tile(pointers, item / parts, item / parts + 1,
+      work.each_tile(pointers, item / parts, item / parts + 1, 1,
                      [&](const PackedTile& tile) { multiply(tile, begin, end, mine); });
     }
   }

@@ -42,15 +42,16 @@ extern "C" void multiply(const int64_t* given, int wanted, const char* stored, c
     multiply_tile(weight, static_cast<Level>(wanted), at, from, depth, rows, bias + first, to + first, width);
   }
 }
-extern "C" int multiply_in_digits(const int64_t* given, int64_t digits, const char* stored, const float* from,
-                                  const float* bias, float* to) {
+extern "C" int64_t tiles_at_once() { return kTilesAtOnce; }
+extern "C" int multiply_in_digits(const int64_t* given, int64_t digits, int64_t at_once, const char* stored,
+                                  const float* from, const float* bias, float* to) {
   const PackedWeight weight = weight_of(given);
   if (!takes_digits(weight)) return 2;
   std::vector<char> memory(static_cast<size_t>(digit_bytes(weight, digits)));
   const DigitRow row = digit_row(weight, digits, memory.data());
   if (!make_digits(weight, from, row)) return 1;
-  for (int64_t tile = 0; tile < weight.tiles(); ++tile) {
-    const int64_t first = tile * kTileColumns, width = std::min(kTileColumns, weight.columns - first);
+  for (int64_t tile = 0; tile < weight.tiles(); tile += at_once) {
+    const int64_t first = tile * kTileColumns, width = std::min(at_once * kTileColumns, weight.columns - first);
     const char* const at = stored + tile * weight.tile_bytes();
     multiply_digits(weight, at, row, bias + first, to + first, width);
   }
