@@ -51,7 +51,8 @@ extern "C" int multiply_in_digits(const int64_t* given, int64_t digits, int64_t 
   const DigitRow row = digit_row(weight, digits, memory.data());
   if (!make_digits(weight, from, row)) return 1;
   for (int64_t tile = 0; tile < weight.tiles(); tile += at_once) {
-    const int64_t first = tile * kTileColumns, width = std::min(at_once * kTileColumns, weight.columns - first);
+    const int64_t first = tile * kTileColumns, left = weight.columns - first;
+    const int64_t width = std::min(at_once * kTileColumns, left);
     const char* const at = stored + tile * weight.tile_bytes();
     multiply_digits(weight, at, row, bias + first, to + first, width);
   }
