@@ -25,8 +25,8 @@ class KindOfEntry:
     Attributes
     ----------
     kind
-        ``objects`` (compiled C++, and digests of its headers), ``costs`` (measured times), the name of a
-        target (what its library has compiled), or ``others``.
+        ``objects`` (compiled C++, libraries linked of it, and digests of its headers), ``costs`` (measured
+        times), the name of a target (what its library has compiled), or ``others``.
     entries
         Number of files.
     bytes
@@ -108,6 +108,6 @@ def _files_in(folder: Path, kind: str | None) -> Iterator[_Entry]:
 
 
 def _kind_of(name: str) -> str:
-    if name.startswith(("object-", "headers-")):
+    if name.startswith(("object-", "library-", "headers-")):
         return _OBJECTS
     return _COSTS if name.startswith("costs.sqlite3") else _OTHERS

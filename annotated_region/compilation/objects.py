@@ -3,10 +3,9 @@
 The cache key is the hash of everything that the object depends on, as in ccache (https://ccache.dev): the
 text with its includes (`meanings.py`), so that a changed header changes the key, the compiler with its
 version, and the options. Objects are entries of the user's private cache folder, whose digests are verified
-(`annotated_region.cache`); the linker gets a copy of the verified content, in a folder private to this build.
-What a wheel brings compiled (`shipped.py`) is linked from there. The units of a module are compiled in
-parallel. If several processes or units need the same object, one compiles it and the others wait; the least
-recently used objects are evicted. Where nothing can be cached, every build compiles.
+(`made_files.py`). What a wheel brings compiled (`shipped.py`) is linked from there. The units of a module are
+compiled in parallel. What was linked of the same objects is kept, too (`linked_libraries.py`). Where nothing
+can be cached, every build compiles.
 """
 
 from __future__ import annotations
@@ -16,19 +15,17 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import suppress
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tvm.support import cc as tvm_cc
 
-from annotated_region.cache import alone, load_entry, private_cache_folder, store_entry, sweep
 from annotated_region.compilation.constant_objects import ConstantData
-from annotated_region.compilation.keys import KEY_DIGITS, key_of
 from annotated_region.compilation.late_constants import link_with_constants
+from annotated_region.compilation.linked_libraries import link_once
+from annotated_region.compilation.made_files import OBJECT, made_or_taken
 from annotated_region.compilation.meanings import Compiler, Meanings
-from annotated_region.compilation.preprocessing import ENTRY
 from annotated_region.compilation.processes import Processes
 from annotated_region.compilation.shipped import shipped_objects
 from annotated_region.errors import BuildError
@@ -39,9 +36,6 @@ from annotated_region.tvm_adapter.modules import compiler_triple
 
 __all__ = ["SharedLibraryLinker", "compile_linked"]
 
-KEPT_BYTES = 256 << 20
-CHECKED_SHARE = 1 / 64
-_DRAWN_DIGITS = 8
 _LOOKS = 0.2
 """Seconds between two looks for signals."""
 SOURCES = (".c", ".cc", ".cpp")
@@ -105,8 +99,9 @@ class SharedLibraryLinker:
         OSError
             The library cannot be written.
         """
-        compiler = cc or tvm_cc.get_cc()
-        assert compiler, "LinkedExecutable looks for a compiler before"
+        path = cc or tvm_cc.get_cc()
+        assert path, "LinkedExecutable looks for a compiler before"
+        compiler = _speaking(path)
         words = list(options)
         steps = len(self.sources) + len(files)
         with (
@@ -118,15 +113,16 @@ class SharedLibraryLinker:
             linking = [*words, *LINKING]
 
             def link(objects: list[str]) -> None:
-                tvm_cc.create_shared(str(unfinished), objects, options=linking, cc=compiler, **others)
+                called = partial(tvm_cc.create_shared, str(unfinished), objects, linking, path, **others)
+                link_once(unfinished, objects, None if others else compiler, linking, called)
 
             link_with_constants(unfinished, linked, self.constants, Path(folder), link)
 
-    def _compiled(self, files: Sequence[str], path: str, words: list[str], folder: Path) -> list[str]:
+    def _compiled(
+        self, files: Sequence[str], compiler: Compiler | None, words: list[str], folder: Path
+    ) -> list[str]:
         """Files to link: objects in place of sources where possible; adds macro definitions to `words`."""
-        try:
-            compiler = Compiler.at(path)
-        except (OSError, subprocess.CalledProcessError):  # the linker will report the error
+        if compiler is None:
             return list(files)
         linked = []
         for index, source in enumerate(shown(self.sources, lambda _source: "the runtime")):
@@ -153,6 +149,14 @@ class SharedLibraryLinker:
                 "(-dumpmachine); name another one in the environment variable CXX"
             )
         return triple
+
+
+def _speaking(path: str) -> Compiler | None:
+    """The compiler at a path; None if it does not work, which the linker will report."""
+    try:
+        return Compiler.at(path)
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def compile_linked(source: LinkedSource, compiler: Compiler, folder: Path, name: str) -> list[str]:
@@ -242,57 +246,6 @@ def _compile(
     `meaning` is the part of the key besides compiler and options. Linker-only options among these are
     harmless.
     """
-    folder = private_cache_folder()
-    if folder is None:
-        return False
-    entry = folder / f"object-{key_of(source.suffix, compiler.path, *options, compiler.version, *meaning)}"
-    if _taken(entry, place):
-        return True
-    with alone(entry):
-        if _taken(entry, place):  # another process has compiled it meanwhile
-            return True
-        command = [compiler.path, *options, "-fPIC", "-c", str(source), "-o", str(place)]
-        processes.run(command)
-        with suppress(OSError):  # a full disk, or a removed folder: this build has its object already
-            content = place.read_bytes()
-            store_entry(entry, content)
-            sweep(folder)
-            if _is_time_to_evict(entry, len(content)):
-                _make_room(folder)
-    return True
-
-
-def _is_time_to_evict(entry: Path, size: int) -> bool:
-    """Whether to add up the sizes of all entries: with thousands, that takes as long as to compile one.
-
-    The share of objects of `size` bytes that are followed by it is `size` over `CHECKED_SHARE` of what is
-    kept, so that the folder exceeds its limit by about that much. The digest decides, not chance: the same
-    builds leave the same folder.
-    """
-    fraction = int(entry.name[-_DRAWN_DIGITS:], 16) / (1 << 4 * _DRAWN_DIGITS)
-    return fraction * KEPT_BYTES * CHECKED_SHARE < size
-
-
-def _taken(entry: Path, place: Path) -> bool:
-    content = load_entry(entry)
-    if content is None:
-        return False
-    place.write_bytes(content)
-    return True
-
-
-def _make_room(folder: Path) -> None:
-    """Evict the least recently used entries until the rest fits; the newest is always kept."""
-    known = []
-    digits = "?" * KEY_DIGITS
-    for path in chain.from_iterable(folder.glob(f"{kind}{digits}") for kind in ("object-", ENTRY)):
-        try:
-            info = path.lstat()
-        except FileNotFoundError:  # another process is evicting, too
-            continue
-        known.append((info.st_mtime_ns, path, info.st_size))
-    total = 0
-    for index, (_, path, size) in enumerate(sorted(known, reverse=True)):
-        total += size
-        if index > 0 and total > KEPT_BYTES:
-            path.unlink(missing_ok=True)
+    command = [compiler.path, *options, "-fPIC", "-c", str(source), "-o", str(place)]
+    parts = (source.suffix, compiler.path, *options, compiler.version, *meaning)
+    return made_or_taken(OBJECT, parts, place, lambda: processes.run(command))

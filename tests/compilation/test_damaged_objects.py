@@ -78,7 +78,7 @@ def test_a_disk_without_room_costs_the_next_build_time_alone(tmp_path, compiler,
     def full(_path, _content):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("annotated_region.compilation.objects.store_entry", full)
+    monkeypatch.setattr("annotated_region.compilation.made_files.store_entry", full)
     assert answer(tmp_path / "first", compiler) == 42
     assert entries() == []
 
@@ -96,7 +96,7 @@ def test_leftovers_of_killed_builds_go_with_the_next_one(tmp_path, compiler):
         (cache_folder() / name / "unit.o").touch()
         os.utime(cache_folder() / name, (0, 0))
     answer(tmp_path / "first", compiler)
-    assert all(name.startswith(("object-", "headers-")) for name in os.listdir(cache_folder()))
+    assert all(name.startswith(("object-", "library-", "headers-")) for name in os.listdir(cache_folder()))
 
 
 def toy_executable():

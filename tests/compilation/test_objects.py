@@ -17,7 +17,7 @@ from tvm.support import cc
 
 import annotated_region as ar
 from annotated_region.cache import cache_folder
-from annotated_region.compilation import objects
+from annotated_region.compilation import linked_libraries, made_files
 from annotated_region.compilation.objects import SharedLibraryLinker
 from annotated_region.errors import CacheWarning
 from annotated_region.testing.registry import temporary_registrations
@@ -117,17 +117,18 @@ def test_what_the_compiler_says_is_told_and_nothing_is_left(tmp_path):
 
 
 def test_the_longest_unused_objects_go_and_the_newest_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(linked_libraries, "LARGEST_BYTES", 0)
     for index in range(3):
         answer_of(tmp_path / f"{index}", answer=index)
     by_age = sorted(cache_folder().glob("object-*"), key=lambda path: path.stat().st_mtime_ns)
     size = by_age[0].stat().st_size
     os.utime(by_age[1], ns=(0, 0))  # now the one in the middle is the oldest
-    monkeypatch.setattr(objects, "KEPT_BYTES", 3 * size + size // 2)
+    monkeypatch.setattr(made_files, "KEPT_BYTES", 3 * size + size // 2)
     answer_of(tmp_path / "more", answer=7)
     left = set(cache_folder().glob("object-*"))
     assert len(left) == 3
     assert by_age[1] not in left
-    monkeypatch.setattr(objects, "KEPT_BYTES", 1)
+    monkeypatch.setattr(made_files, "KEPT_BYTES", 1)
     assert answer_of(tmp_path / "last", answer=8) == 9
     assert len(kept()) == 1
 
@@ -135,10 +136,10 @@ def test_the_longest_unused_objects_go_and_the_newest_stays(tmp_path, monkeypatc
 def test_the_sizes_are_added_up_once_for_each_64th_of_what_is_kept():
     digests = (hashlib.sha256(index.to_bytes(2, "little")).hexdigest() for index in range(4096))
     entries = [Path(f"object-{digest[:32]}") for digest in digests]
-    size = objects.KEPT_BYTES // 64
-    checked = sum(objects._is_time_to_evict(entry, size // 16) for entry in entries)
+    size = made_files.KEPT_BYTES // 64
+    checked = sum(made_files._is_time_to_evict(entry, size // 16) for entry in entries)
     assert checked == pytest.approx(4096 / 16, rel=0.2)
-    assert all(objects._is_time_to_evict(entry, size) for entry in entries)
+    assert all(made_files._is_time_to_evict(entry, size) for entry in entries)
 
 
 def test_use_makes_young(tmp_path):
