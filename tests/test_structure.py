@@ -38,6 +38,7 @@ FLOORS = (
         "ids",
         "notes",
         "printable",
+        "serial",
         "supported_versions",
     ),
     (

@@ -15,6 +15,7 @@ from annotated_region.checked import checked
 from annotated_region.extraction.call_sites import PrimitiveCall, primitive_calls
 from annotated_region.functions.modules import require_well_formed
 from annotated_region.host_targets import HostTarget, host_target
+from annotated_region.serial import one_at_a_time
 from annotated_region.tvm_adapter.types import expect, set_type
 
 __all__ = ["extract_fused_functions", "fused"]
@@ -60,6 +61,7 @@ def extract_fused_functions(
     return _lowered_module(module, calls) if lowered else _relax_module(module, calls)
 
 
+@one_at_a_time
 def fused(mod: tvm.IRModule, target: HostTarget | None = None, *, lowered: bool = True) -> tvm.IRModule:
     """The module after TVM's lowering and fusion; parameters are those of `extract_fused_functions`."""
     require_well_formed(mod)

@@ -37,6 +37,7 @@ from annotated_region.importing.onnx_versions import modern_model
 from annotated_region.importing.origins import OnnxOrigins, with_origins
 from annotated_region.importing.types import require_known_types
 from annotated_region.printable import first_line
+from annotated_region.serial import one_at_a_time
 
 if TYPE_CHECKING:
     import onnx
@@ -96,6 +97,7 @@ def model_from_bytes(content: bytes, name: str) -> onnx.ModelProto:
         raise ModelError(f"{name} is not an ONNX model: {error}") from error
 
 
+@one_at_a_time
 def module_from_model(model: onnx.ModelProto, name: str, options: Mapping[str, Any]) -> tvm.IRModule:
     """The module that a model in memory describes; see `module_from_onnx`."""
     if not model.graph.output:

@@ -25,6 +25,7 @@ from annotated_region.importing.torch_decompositions import decomposed
 from annotated_region.importing.torch_inputs import with_fixed_extents
 from annotated_region.importing.torch_types import keep_operand_types
 from annotated_region.printable import first_line
+from annotated_region.serial import one_at_a_time
 
 if TYPE_CHECKING:
     import torch
@@ -41,6 +42,7 @@ _LONGEST_TRACE = 1 << 16  # the maximum number of characters of a stack trace to
 
 
 @checked
+@one_at_a_time
 def from_exported_program(
     program: torch.export.ExportedProgram,
     *,

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import tvm
 
+from annotated_region.serial import one_at_a_time
+
 if TYPE_CHECKING:
     from annotated_region.passes.region_session import RegionSession
 
@@ -44,6 +46,7 @@ def module_pass(kind: Kind) -> Kind:
     The pass has the name of the class and runs at every optimisation level. Attributes and ``repr`` are
     those of the instance, so the options are visible.
     """
+    kind.transform_module = one_at_a_time(kind.transform_module)  # type: ignore[method-assign]
     made: Kind = tvm.ir.transform.module_pass(kind, opt_level=0, name=kind.__name__)
     made.__repr__ = _repr_of_options  # type: ignore[method-assign, assignment]
     return made

@@ -30,6 +30,7 @@ from tvm import relax
 from annotated_region.functions.modules import functions_to_partition, require_well_formed, updated
 from annotated_region.notes import Note
 from annotated_region.regions.region_set import AnnotatedRegionSet
+from annotated_region.serial import one_at_a_time
 
 __all__ = ["RegionSession", "RegionSets", "SessionStep"]
 
@@ -83,6 +84,7 @@ class RegionSession:
         self._left: dict[str, tuple[relax.Function, AnnotatedRegionSet]] = {}
         self._failure: BaseException | None = None
 
+    @one_at_a_time
     def run(self, steps: Sequence[SessionStep], mod: tvm.IRModule) -> tvm.IRModule:
         """Run passes as one `Sequential`.
 

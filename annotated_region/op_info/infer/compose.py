@@ -34,6 +34,7 @@ from annotated_region.op_info.infer.transposed import read_transposed_convolutio
 from annotated_region.op_info.infer.windows import read_adaptive_pools, read_convolutions, read_pools
 from annotated_region.op_info.info import Composition, Number, OpInfo, Parameter, Result, Source
 from annotated_region.op_info.loops import NotNormalError, Program, read_program
+from annotated_region.serial import one_at_a_time
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect, tensor_type
 
@@ -126,6 +127,7 @@ _KNOWN: dict[int, list[tuple[tvm.tirx.PrimFunc, Composition | None]]] = {}
 """The compositions inferred in this process, by structural hash."""
 
 
+@one_at_a_time
 def _inferred(prim_func: tvm.tirx.PrimFunc) -> Composition | None:
     bucket = _KNOWN.setdefault(tvm_ffi.structural_hash(prim_func), [])
     for known, composition in bucket:

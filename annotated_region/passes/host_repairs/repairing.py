@@ -28,6 +28,7 @@ from annotated_region.passes.host_repairs.running_counts import count_in_whole_n
 from annotated_region.passes.preparation.resolve_lengths import resolve_lengths
 from annotated_region.passes.preparation.rewrites import table_of
 from annotated_region.passes.preparation.sweep import sweep
+from annotated_region.serial import one_at_a_time
 
 __all__ = ["compile_for_host", "repaired"]
 
@@ -71,6 +72,7 @@ def _repaired(name: str, function: relax.Function) -> relax.Function:
     return without_empty_constants(sweep(resolve_lengths(counted), TABLE, lowers_weight=False))
 
 
+@one_at_a_time
 def compile_for_host(
     mod: tvm.IRModule,
     target: str | tvm.target.Target = "llvm",
