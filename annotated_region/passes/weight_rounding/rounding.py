@@ -22,11 +22,14 @@ in two bytes, as llama.cpp's blocks and OpenVINO's compressed weights do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 __all__ = ["RoundedWeight", "packed", "rounded"]
+
+_BLOCK_NUMBERS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +66,42 @@ def rounded(columns: np.ndarray, bits: int, group: int, *, zero_points: bool) ->
     zero_points
         Whether to use case 2 instead of case 1.
     """
-    groups = columns.reshape(-1, group).astype(np.float32)
-    top = 2**bits - 1
+    blocks, top = _blocks(columns), 2**bits - 1
+    least, greatest = _extremes(blocks, group)
     if zero_points:
-        low = np.minimum(groups.min(axis=1), 0)
-        scales = _scales((np.maximum(groups.max(axis=1), 0) - low) / top, columns.dtype)
+        low = np.minimum(least, 0)
+        scales = _scales((np.maximum(greatest, 0) - low) / top, columns.dtype)
         zeros = np.clip(np.rint(-low / scales), 0, top)
     else:
         middle = 2 ** (bits - 1)
-        scales = _scales(np.abs(groups).max(axis=1) / (middle - 1), columns.dtype)
+        scales = _scales(np.maximum(greatest, -least) / (middle - 1), columns.dtype)
         zeros = np.full(1, middle, np.float32)
-    words = np.clip(np.rint(groups / scales[:, None]) + zeros[:, None], 0, top).astype(np.uint8)
+    shifts = np.broadcast_to(zeros, scales.shape)
+    words, begin = np.empty((len(scales), group), np.uint8), 0
+    for block in blocks:
+        numbers = np.array(block, np.float32, order="C").reshape(-1, group)
+        part = slice(begin, begin + len(numbers))
+        numbers /= scales[part, None]
+        np.rint(numbers, out=numbers)
+        numbers += shifts[part, None]
+        words[part], begin = np.clip(numbers, 0, top, out=numbers).astype(np.uint8), part.stop
     return RoundedWeight(words, scales.astype(columns.dtype), zeros.astype(np.uint8))
+
+
+def _blocks(columns: np.ndarray) -> list[np.ndarray]:
+    """Parts of the columns that fit a processor's cache: each step on all of them would go through memory."""
+    count = max(1, _BLOCK_NUMBERS // max(columns.shape[1], 1))
+    return [columns[first : first + count] for first in range(0, max(len(columns), 1), count)]
+
+
+def _extremes(blocks: Sequence[np.ndarray], group: int) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the greatest number of each group, as float32."""
+    least, greatest = [], []
+    for block in blocks:
+        numbers = np.ascontiguousarray(block.reshape(-1, group).T)  # NumPy reduces the first axis faster
+        least.append(numbers.min(axis=0))
+        greatest.append(numbers.max(axis=0))
+    return np.concatenate(least).astype(np.float32), np.concatenate(greatest).astype(np.float32)
 
 
 def _scales(steps: np.ndarray, dtype: np.dtype) -> np.ndarray:
