@@ -20,6 +20,7 @@ from annotated_region.backends.dnnl.graph import (
     volume,
 )
 from annotated_region.backends.dnnl.index_parameters import (
+    BoxMeans,
     Element,
     ElementScatter,
     Gather,
@@ -390,6 +391,17 @@ def _sampling(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shap
         yield "there are more or fewer coordinates than axes, or than images"
 
 
+def _box_pooling(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    assert isinstance(node.parameters, BoxMeans)
+    image, rows = operands
+    if len(image) != 4 or len(rows) != 2 or rows[1] != 5:
+        yield "the operands are not images and rows of an image's number and two corners"
+    elif not same_shape(result[:2], (rows[0], image[1])):
+        yield "the result has other extents than boxes and channels"
+    if node.parameters.samples < 0:
+        yield "there are fewer than no samples"
+
+
 def _cumulation(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
     assert isinstance(node.parameters, Cumulation)
     yield from _same(graph, node, operands, result)
@@ -439,6 +451,7 @@ LAWS: Mapping[Kind, Law] = {
     Kind.CUMULATION: _cumulation,
     Kind.ORDERING: _ordering,
     Kind.SAMPLING: _sampling,
+    Kind.BOX_POOLING: _box_pooling,
     Kind.WHOLE: _select,
     Kind.WHOLE_MATMUL: _matmul,
     Kind.WHOLE_REDUCTION: _last_reduction,

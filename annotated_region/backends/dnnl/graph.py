@@ -123,6 +123,7 @@ class Kind(Enum):
     PACKED_PRODUCT = "packed_product"
     ORDERING = "ordering"
     SAMPLING = "sampling"
+    BOX_POOLING = "box_pooling"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from annotated_region.backends.dnnl.parameters import Combination, Parameters
 
 __all__ = [
     "Bounds",
+    "BoxMeans",
     "Element",
     "ElementScatter",
     "Gather",
@@ -129,3 +130,22 @@ class Sampling(Parameters):
     method: SampleMethod
     outside: Outside
     is_aligned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BoxMeans(Parameters):
+    """Means of boxes of images: a row of the second operand has the number of an image and two corners.
+
+    Attributes
+    ----------
+    scale
+        The factor from the coordinates of boxes to those of the image.
+    samples
+        How many samples a part of a box has along each axis; 0 for as many as it has pixels, rounded up.
+    is_exact
+        Whether boxes smaller than a pixel are pooled as they are; otherwise they are widened to a pixel.
+    """
+
+    scale: float
+    samples: int
+    is_exact: bool

@@ -46,6 +46,7 @@ ELEMENT_FILES = (
     "scattering.h",
     "ordering.h",
     "sampling.h",
+    "box_pooling.h",
     "reduction.h",
     "group_norm.h",
     "views.h",

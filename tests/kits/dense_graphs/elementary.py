@@ -1,10 +1,10 @@
-"""Idioms of functions that few models have: elementary ones, products, samples, medians, sequences."""
+"""Idioms of functions that few models have: elementary ones, products, samples, boxes, medians, sequences."""
 
 from __future__ import annotations
 
 from kits.dense_graphs.bench import Bench
 from kits.dense_graphs.idioms import Idiom
-from kits.dense_graphs.rarities import inverse_function, middle, reversed_parts, sampled
+from kits.dense_graphs.rarities import inverse_function, middle, pooled, reversed_parts, sampled
 from kits.dense_graphs.views import viewed
 
 __all__ = ["ELEMENTARY"]
@@ -31,6 +31,7 @@ ELEMENTARY: tuple[tuple[float, Idiom], ...] = (
     (8.0, inverse_function),
     (4.0, multiplied_up),
     (4.0, sampled),
+    (4.0, pooled),
     (3.0, middle),
     (4.0, reversed_parts),
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kits.box_means import box_means
 from kits.dense_graphs.values import UNIT, Noise, Value, decided, disturbed, moved, planes_of, source
 from kits.grid_samples import sampled
 
@@ -176,6 +177,17 @@ def _grid_sample(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) ->
     return disturbed(noise, planes, scale, np.zeros(scale.shape, bool), SUMMED, 4 * UNIT)
 
 
+def _roi_align(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    """An error of a corner moves each sample by as much."""
+    size, scale, samples = attrs["pooled_size"], attrs["spatial_scale"], attrs["sample_ratio"]
+    way = size, scale, samples, attrs["aligned"]
+    planes = planes_of(lambda image, rows: box_means(image, rows, *way), args)
+    image, rows = (value.clean for value in args)
+    reach = max(image.shape[2:]) + scale * np.abs(rows[:, 1:]).max(initial=0)
+    largest = np.full(planes[0].shape, np.abs(image).max(initial=0) * reach)
+    return disturbed(noise, planes, largest, np.zeros(largest.shape, bool), SUMMED, 4 * UNIT)
+
+
 RARE: Mapping[str, Compute] = {
     **{name: _close_to(getattr(np, f"arc{name[1:]}")) for name in ("acos", "asin", "acosh", "atanh")},
     "tan": _close_to(np.tan),
@@ -198,5 +210,6 @@ RARE: Mapping[str, Compute] = {
     "size": _size,
     "image.affine_grid": _affine_grid,
     "image.grid_sample": _grid_sample,
+    "vision.roi_align": _roi_align,
 }
 """What the reference computes."""

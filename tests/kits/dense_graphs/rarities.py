@@ -8,7 +8,7 @@ from kits.dense_graphs.recipe import Dim
 from kits.dense_graphs.views import viewed
 from kits.dense_graphs.windows import known
 
-__all__ = ["RARITIES", "inverse_function", "middle", "reversed_parts", "sampled"]
+__all__ = ["RARITIES", "inverse_function", "middle", "pooled", "reversed_parts", "sampled"]
 
 SUMS = (
     "ij,jk->ik",
@@ -235,6 +235,19 @@ def _sampled(bench: Bench, batch: int, channels: int, least: int, outsides: tupl
     attrs = {"method": "bilinear", "padding_mode": bench.one_of(outsides)}
     attrs["align_corners"] = is_aligned
     return bench.add("image.grid_sample", (image, grid), attrs, (batch, channels, *size))
+
+
+def pooled(bench: Bench) -> int:
+    """Means of boxes with corners around the first pixel: no sample is at the edge of what counts."""
+    channels, count, size = bench.number(1, 3), bench.number(1, 4), [bench.number(1, 3) for _ in range(2)]
+    image = bench.source((3, channels, bench.number(2, 5), bench.number(2, 5)), constant=0.0)
+    corners = bench.unary("tanh", bench.source((count, 4), constant=0.3))
+    near = bench.binary("multiply", corners, bench.scalar(0.9))
+    numbers = bench.add("constant", (), {"kind": "few", "key": len(bench.nodes)}, (count, 1), "float32")
+    rows = bench.add("concat", (numbers, near), {"axis": 1}, (count, 5))
+    attrs = {"pooled_size": size, "spatial_scale": bench.one_of((1.0, 0.5))}
+    attrs |= {"sample_ratio": bench.number(1, 3), "aligned": bench.chance(0.5)}
+    return bench.add("vision.roi_align", (image, rows), attrs, (count, channels, *size))
 
 
 RARITIES: tuple[tuple[float, Idiom], ...] = (
