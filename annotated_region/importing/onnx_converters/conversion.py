@@ -12,6 +12,7 @@ from annotated_region.importing.onnx_converters import (  # noqa: F401 - each re
     attention,
     block_weights,
     classical,
+    column_images,
     computed_shapes,
     contributed_attention,
     convolution,
