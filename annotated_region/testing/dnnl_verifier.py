@@ -25,6 +25,7 @@ from annotated_region.backends.dnnl.index_parameters import (
     ElementScatter,
     Gather,
     Ordering,
+    Resizing,
     SampleMethod,
     Sampling,
     Scatter,
@@ -391,6 +392,13 @@ def _sampling(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shap
         yield "there are more or fewer coordinates than axes, or than images"
 
 
+def _resizing(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    assert isinstance(node.parameters, Resizing)
+    (image,) = operands
+    if len(image) != 4 or not same_shape(result[:2], image[:2]):
+        yield "the result has other images or channels"
+
+
 def _box_pooling(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
     assert isinstance(node.parameters, BoxMeans)
     image, rows = operands
@@ -452,6 +460,7 @@ LAWS: Mapping[Kind, Law] = {
     Kind.ORDERING: _ordering,
     Kind.SAMPLING: _sampling,
     Kind.BOX_POOLING: _box_pooling,
+    Kind.RESIZING: _resizing,
     Kind.WHOLE: _select,
     Kind.WHOLE_MATMUL: _matmul,
     Kind.WHOLE_REDUCTION: _last_reduction,

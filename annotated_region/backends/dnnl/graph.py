@@ -124,6 +124,7 @@ class Kind(Enum):
     ORDERING = "ordering"
     SAMPLING = "sampling"
     BOX_POOLING = "box_pooling"
+    RESIZING = "resizing"
 
 
 @dataclass(frozen=True, slots=True)

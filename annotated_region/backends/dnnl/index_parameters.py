@@ -10,11 +10,15 @@ from annotated_region.backends.dnnl.parameters import Combination, Parameters
 __all__ = [
     "Bounds",
     "BoxMeans",
+    "Coordinates",
     "Element",
     "ElementScatter",
     "Gather",
     "Ordering",
     "Outside",
+    "PixelRounding",
+    "ResizeMethod",
+    "Resizing",
     "SampleMethod",
     "Sampling",
     "Scatter",
@@ -149,3 +153,61 @@ class BoxMeans(Parameters):
     scale: float
     samples: int
     is_exact: bool
+
+
+class ResizeMethod(Enum):
+    """What a pixel of a resized image is made of, by TVM's name."""
+
+    NEAREST = "nearest_neighbor"
+    LINEAR = "linear"
+    """The two pixels around its place along each axis."""
+    CUBIC = "cubic"
+    """Four pixels along each axis."""
+
+
+class Coordinates(Enum):
+    """The place of a pixel of a resized image in the image, by TVM's name."""
+
+    HALF_PIXEL = "half_pixel"
+    """Pixels are areas, and the areas of both images cover each other."""
+    HALF_PIXEL_OF_PYTORCH = "pytorch_half_pixel"
+    """The same, but the first pixel for an axis of one pixel."""
+    HALF_PIXEL_UNCENTERED = "tf_half_pixel_for_nn"
+    """The center of a pixel, counted from the outer edge of the first one."""
+    CORNERS = "align_corners"
+    """The first and the last pixels are the same."""
+    ASYMMETRIC = "asymmetric"
+    """The first pixels are the same."""
+
+
+class PixelRounding(Enum):
+    """The nearest pixel of a place, by TVM's name."""
+
+    ROUND = "round"
+    """Halfway between two, the one with the even index."""
+    ROUND_DOWN = "round_prefer_floor"
+    ROUND_UP = "round_prefer_ceil"
+    FLOOR = "floor"
+    CEIL = "ceil"
+
+
+@dataclass(frozen=True, slots=True)
+class Resizing(Parameters):
+    """An image of other extents, where oneDNN does not resize in this way.
+
+    Attributes
+    ----------
+    method
+        What a pixel is made of.
+    coordinates
+        The place of a pixel in the image.
+    rounding
+        The nearest pixel of a place; of `ResizeMethod.NEAREST` alone.
+    alpha
+        The coefficient of cubic weights.
+    """
+
+    method: ResizeMethod
+    coordinates: Coordinates
+    rounding: PixelRounding
+    alpha: float

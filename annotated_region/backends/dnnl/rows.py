@@ -16,7 +16,14 @@ from enum import Enum
 
 from annotated_region.backends.dnnl import index_parameters, parameters
 from annotated_region.backends.dnnl.graph import DataType, Kind, PostOp, Quantized
-from annotated_region.backends.dnnl.index_parameters import Bounds, Outside, SampleMethod
+from annotated_region.backends.dnnl.index_parameters import (
+    Bounds,
+    Coordinates,
+    Outside,
+    PixelRounding,
+    ResizeMethod,
+    SampleMethod,
+)
 from annotated_region.backends.dnnl.parameters import (
     Border,
     Causal,
@@ -50,6 +57,9 @@ ENUMERATIONS: Mapping[str, type[Enum]] = {
             ScalarFunction,
             SampleMethod,
             Outside,
+            ResizeMethod,
+            Coordinates,
+            PixelRounding,
         )
     },
 }

@@ -47,6 +47,7 @@ ELEMENT_FILES = (
     "ordering.h",
     "sampling.h",
     "box_pooling.h",
+    "resizing.h",
     "reduction.h",
     "group_norm.h",
     "views.h",

@@ -1,4 +1,4 @@
-"""Reshapes, permutations, slices, concatenation, broadcast, padding, resize."""
+"""Reshapes, permutations, slices, concatenation, broadcast, padding."""
 
 from __future__ import annotations
 
@@ -26,14 +26,11 @@ from annotated_region.backends.dnnl.parameters import (
     BorderPadding,
     Concat,
     Padding,
-    Resampling,
 )
 from annotated_region.backends.dnnl.views import (
     align_rank,
-    axes_between,
     broadcast_to,
     permute,
-    permuted_shape,
     reshape,
 )
 from annotated_region.functions.extent_bounds import bounds_of
@@ -289,46 +286,3 @@ def _flat_concat(call: OpConversion, parts: Sequence[TensorId], axis: int) -> Te
     flat = tuple(reshape(graph, part, (outer, graph.shape(part)[axis], inner)) for part in parts)
     joined = graph.add(Kind.CONCAT, flat, (outer, shape[axis], inner), Concat(1))
     return reshape(graph, joined, shape)
-
-
-LARGEST_FACTOR = 8
-"""The largest integer factor that is tried for a resize of symbolic extents."""
-
-NEAREST = (("asymmetric", "floor"), ("half_pixel", "round"), ("half_pixel", "round_prefer_floor"))
-"""Coordinates and rounding that select the same pixel as oneDNN for integer upscaling factors."""
-
-
-def _resize_problems(op: OpView) -> Problems:
-    layout, method = str(op.attrs["layout"]), op.attrs["method"]
-    coordinates = op.attrs["coordinate_transformation_mode"]
-    if sorted(layout) != sorted("NCHW"):
-        yield f"the layout {layout}"
-        return
-    before, after = extents_of(op.arg_types[0]) or (), extents_of(op.out_type) or ()
-    pairs = [(before[layout.index(letter)], after[layout.index(letter)]) for letter in "HW"]
-    if method == "linear":
-        if coordinates != "half_pixel":
-            yield f"oneDNN has no linear resize with coordinates {coordinates}"
-    elif method == "nearest_neighbor":
-        whole = all(_grows_by_whole_factor(a, b) for a, b in pairs)
-        if (coordinates, op.attrs["rounding_method"]) not in NEAREST or not whole:
-            yield "oneDNN uses half_pixel for nearest; others agree only for integer factors"
-    else:
-        yield f"oneDNN has no resize by {method}"
-
-
-def _grows_by_whole_factor(before: Dim, after: Dim) -> bool:
-    if isinstance(before, int) and isinstance(after, int):
-        return after % before == 0
-    return any(same_dim(before * factor, after) for factor in range(1, LARGEST_FACTOR + 1))
-
-
-@converts("relax.image.resize2d", unless=_resize_problems)
-def _resize(call: OpConversion) -> TensorId:
-    graph, layout = call.graph, call.attrs["layout"]
-    forward = axes_between(layout, "NCHW")
-    data = permute(graph, call.operand(0), forward)
-    algorithm = "resampling_nearest" if call.attrs["method"] == "nearest_neighbor" else "resampling_linear"
-    shape = permuted_shape(call.shape, forward)
-    result = graph.add(Kind.RESAMPLING, (data,), shape, Resampling(algorithm))
-    return permute(graph, result, axes_between("NCHW", layout))
