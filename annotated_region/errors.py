@@ -26,6 +26,7 @@ __all__ = [
     "OpInfoError",
     "OverlappingRegionsError",
     "PinError",
+    "PolicyError",
     "RegionCycleError",
     "RegionRejectedError",
     "RegionRejectedWarning",
@@ -113,6 +114,10 @@ class RuleError(AnnotatedRegionError):
 
 class PinError(AnnotatedRegionError):
     """A pin or a ban asks for a placement that no target offers."""
+
+
+class PolicyError(AnnotatedRegionError, ValueError):
+    """A policy returned something that is no valid resolution, or a cost model something that is no cost."""
 
 
 class BackendUnavailableError(AnnotatedRegionError):

@@ -80,6 +80,7 @@ NAMES = [
     "ModelError",
     "OverlappingRegionsError",
     "PinError",
+    "PolicyError",
     "RegionCycleError",
     "RegionRejectedError",
     "RegionRejectedWarning",

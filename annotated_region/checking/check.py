@@ -26,12 +26,13 @@ from annotated_region.checking.failure import Failure
 from annotated_region.checking.judged_report import judged_report
 from annotated_region.checking.pieces import first_wrong_piece, has_pieces
 from annotated_region.checking.program import ENTRY, MAIN, CheckedProgram, PlacedFunction
-from annotated_region.checking.reference import HOST, built_reference, require_reference, require_runs_here
+from annotated_region.checking.reference import built_reference, require_reference, require_runs_here
 from annotated_region.checking.region_check import Culprit, RegionCheck
 from annotated_region.checking.region_values import RegionValues
 from annotated_region.checking.running import FAILURES, Value, arrays_of
 from annotated_region.checking.tolerance import Tolerance, tolerance_for
 from annotated_region.compilation.executable import machine_of, targets_of
+from annotated_region.costs.model import HOST
 from annotated_region.errors import AnnotatedRegionError, RunError
 from annotated_region.inputs import Arguments, arguments_for
 from annotated_region.passes.build import build
@@ -210,7 +211,7 @@ class _Checker:
         """The widest tolerance of any region, because its error propagates to all that follow."""
         each = [self.tolerance(function) for function in self.program.regions.values()]
         plain = tolerance_for(
-            self.program.main, next(iter(targets_of(self.program.partitioned)), ""), {}, *self.asked
+            self.program.main, next(iter(targets_of(self.program.partitioned)), HOST), {}, *self.asked
         )
         return max([*each, plain], key=lambda tolerance: (tolerance.of_largest, tolerance.rtol))
 

@@ -12,9 +12,9 @@ from annotated_region.checking.check_diff import CheckDiff, difference
 from annotated_region.checking.check_document import KIND, Checked, plain_check, read_check
 from annotated_region.checking.comparison import ResultCheck
 from annotated_region.checking.failure import Failure
-from annotated_region.checking.reference import HOST
 from annotated_region.checking.region_check import Culprit, RegionCheck
 from annotated_region.checking.reproducer import write_reproducer
+from annotated_region.costs.model import HOST
 from annotated_region.documents import read_document, written_document
 from annotated_region.errors import DrawingError, ReproducerError
 from annotated_region.reports.report import Report

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from annotated_region.checking.program import PlacedFunction
-from annotated_region.checking.reference import HOST
 from annotated_region.checking.region_values import RegionValues
 from annotated_region.checking.tolerance import Tolerance
+from annotated_region.costs.model import HOST
 from annotated_region.ids import NodeId
 
 __all__ = ["Failure"]

@@ -14,14 +14,13 @@ import tvm
 
 from annotated_region.checking.host_support import require_host_builds
 from annotated_region.compilation.executable import LinkedExecutable
+from annotated_region.costs.model import HOST
 from annotated_region.errors import BackendUnavailableError, InputError
 from annotated_region.passes.build import build
 from annotated_region.passes.pipeline import partition
 from annotated_region.targets.backend import backend_of, unavailability
 
-__all__ = ["HOST", "built_reference", "require_reference", "require_runs_here"]
-
-HOST = "host"
+__all__ = ["built_reference", "require_reference", "require_runs_here"]
 
 
 def require_reference(reference: str, targets: Sequence[str]) -> None:

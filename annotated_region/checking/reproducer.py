@@ -35,8 +35,8 @@ from annotated_region.checking.engine_log import ENGINE_LOG, engine_log
 from annotated_region.checking.failure import Failure
 from annotated_region.checking.fault_case import FaultCase, fault_case
 from annotated_region.checking.program import MAIN
-from annotated_region.checking.reference import HOST
 from annotated_region.checking.shrinking import with_smallest_shapes
+from annotated_region.costs.model import HOST
 from annotated_region.errors import AnnotatedRegionError, ReproducerError
 from annotated_region.inputs import write_arrays
 from annotated_region.tvm_adapter.types import expect

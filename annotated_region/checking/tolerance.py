@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
+from annotated_region.costs.model import HOST
 from annotated_region.targets.backend import backend_of
 
 __all__ = ["Tolerance", "quantizations", "tolerance_for"]
@@ -90,7 +91,7 @@ def tolerance_for(
     func
         The computation of the region, as straight-line code.
     target
-        The target of the region.
+        The target of the region; the host for a program without regions.
     options
         By target, the options of its code generator; those that set the precision matter.
     rtol, atol
@@ -159,7 +160,8 @@ def _op_name(call: relax.Call) -> str:
 
 def _types_by_option(target: str, options: Mapping[str, Mapping[str, object]]) -> list[str]:
     """The arithmetic that options select: ``precision=bf16``, ``bf16_if_faster``, ``fp16=True``."""
-    given = {**backend_of(target).codegen_options, **options.get(target, {})}
+    usual = {} if target == HOST else backend_of(target).codegen_options
+    given = {**usual, **options.get(target, {})}
     said = [str(value) for name, value in given.items() if "precision" in name and isinstance(value, str)]
     said += [name for name, value in given.items() if value is True]
     return [

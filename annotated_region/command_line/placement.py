@@ -28,7 +28,6 @@ __all__ = [
 ]
 
 Value = TypeVar("Value")
-_MOST_WORK = 1e15
 
 
 def partitioned(mod: tvm.IRModule, options: argparse.Namespace) -> tvm.IRModule:

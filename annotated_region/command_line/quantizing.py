@@ -8,9 +8,10 @@ import sys
 import tvm
 
 from annotated_region.command_line.models import read_model
+from annotated_region.costs.model import HOST
 from annotated_region.errors import InputError
 from annotated_region.inputs import inputs_in_stack, read_arrays
-from annotated_region.passes.quantize import HOST, MAIN, Quantize
+from annotated_region.passes.quantize import MAIN, Quantize
 from annotated_region.printable import printable
 from annotated_region.targets.backend import backend_of, unavailability
 

@@ -23,7 +23,7 @@ from annotated_region.compilation.constant_objects import ConstantData, constant
 from annotated_region.compilation.host_loops import host_pipeline
 from annotated_region.compilation.late_constants import objects_of
 from annotated_region.compilation.objects import SharedLibraryLinker
-from annotated_region.errors import BackendUnavailableError, BuildError
+from annotated_region.errors import BackendUnavailableError, BuildError, InvalidModuleError
 from annotated_region.functions.modules import require_well_formed
 from annotated_region.host_targets import host_target
 from annotated_region.targets.backend import Backend, BuildOptions, backend_of, unavailability
@@ -232,6 +232,8 @@ def compile_module(
     """
     if not mod.same_as(checked):
         require_well_formed(mod)
+    if not len(mod.functions):
+        raise InvalidModuleError("the module has no functions, so there is nothing to build; pass a model")
     host = host_target(target)
     backends = [backend_of(name) for name in targets_of(mod)]
     for backend in backends:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from annotated_region.checked import checked_class
 from annotated_region.costs.model import HOST
 from annotated_region.costs.work import Work, work_of
+from annotated_region.errors import UsageError
 
 if TYPE_CHECKING:
     from annotated_region.cost_units import CostUnit
@@ -41,6 +42,21 @@ class Device:
     launch: float = 2e-6
     link: float = float("inf")
     latency: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Validate the numbers.
+
+        Raises
+        ------
+        UsageError
+            A speed is not positive, or a time is negative.
+        """
+        for name in ("flops", "bandwidth", "link"):
+            if not getattr(self, name) > 0:
+                raise UsageError(f"the argument {name} is {getattr(self, name)}; pass a number above 0")
+        for name in ("launch", "latency"):
+            if not getattr(self, name) >= 0:
+                raise UsageError(f"the argument {name} is {getattr(self, name)}; pass a number of 0 or more")
 
 
 CPU = Device(flops=1.5e11, bandwidth=1.5e10, launch=3e-6)

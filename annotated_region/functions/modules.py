@@ -93,6 +93,7 @@ def require_well_formed(mod: tvm.IRModule) -> None:
     try:
         relax.analysis.well_formed(mod)
     except Exception as error:
+        why = str(error).strip().rstrip(".")
         raise InvalidModuleError(
-            f"the module is not well formed: {str(error).strip()}; repair it before it is partitioned"
+            f"the module is not well formed: {why}; repair it before it is partitioned"
         ) from error

@@ -32,6 +32,7 @@ from tvm import relax
 from annotated_region.arguments import require_kind, target_names
 from annotated_region.checked import checked_class
 from annotated_region.compilation.executable import machine_of
+from annotated_region.costs.model import HOST
 from annotated_region.errors import BackendUnavailableError, InvalidModuleError, UsageError
 from annotated_region.functions.modules import require_well_formed
 from annotated_region.inputs import Arguments
@@ -51,7 +52,6 @@ from annotated_region.targets.backend import backend_of, unavailability
 __all__ = ["Quantize"]
 
 MAIN = "main"
-HOST = "host"
 TYPES = ("uint8", "int8")
 
 

@@ -24,7 +24,7 @@ from annotated_region.checked import checked_class
 from annotated_region.cost_units import CostUnit
 from annotated_region.costs.model import HOST, CostModel
 from annotated_region.dataflow.graph import DataflowGraph, NodeKind
-from annotated_region.errors import PinError
+from annotated_region.errors import PinError, UsageError
 from annotated_region.ids import NodeId
 from annotated_region.locking.held import LockedNodes
 from annotated_region.locking.lock import Lock
@@ -40,6 +40,7 @@ from annotated_region.notes import (
 from annotated_region.passes.merge_compiler_regions import merged_regions
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.region_pass import RegionPass, RegionsAndNotes
+from annotated_region.policies.answers import require_acyclic, resolution_of
 from annotated_region.policies.keeping_limits import (
     GivenBack,
     KeptRegions,
@@ -93,13 +94,15 @@ class ResolveConflicts(RegionPass):
     DocumentError
         The lock was written for another model.
     UsageError
-        An argument has the wrong type.
+        An argument has the wrong type, or a minimum is negative.
     MalformedAnnotationError
         The annotations do not describe regions.
     RegionCycleError
         Regions of the input module depend on each other's results.
     PinError
         A pin or a ban matches nothing or is ambiguous, or a pin names a target that declines the op.
+    PolicyError
+        The policy does not return a valid resolution, or a cost is negative or not a number.
     UnknownTargetError
         A region is annotated for a target that is not registered.
     """
@@ -110,6 +113,18 @@ class ResolveConflicts(RegionPass):
     bans: Mapping[str, str | Sequence[str]] | None = field(default=None, kw_only=True)
     min_work: Mapping[str, float] | None = field(default=None, kw_only=True)
     lock: Lock | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Validate the minimum work.
+
+        Raises
+        ------
+        UsageError
+            It is negative, or not a number.
+        """
+        for target, least in (self.min_work or {}).items():
+            if not least >= 0:
+                raise UsageError(f"the least work for {target!r} is {least}; give a number of 0 or more")
 
     def require_applicable(self, regions: Iterable[AnnotatedRegionSet]) -> None:
         """Check that pins and bans match ops of the module, and that the lock belongs to this model."""
@@ -135,8 +150,7 @@ class ResolveConflicts(RegionPass):
         offered = regions.replaced_by(allowed.regions)
         resolution, dissolved = self._resolve_above_minimum(asked, offered, allowed.pinned)
         resolved = regions.replaced_by(resolution.regions)
-        resolved.require_disjoint()
-        resolved.verify()
+        require_acyclic(self.policy, resolved)
         prices = _prices(regions, self.policy.model) if hasattr(self.policy, "model") else ()
         noted: list[Note] = [*unavailable, *allowed.notes, *dissolved, PolicyNote(dict(resolution.details))]
         return RegionsAndNotes(resolved, chain(noted, prices))
@@ -153,7 +167,7 @@ class ResolveConflicts(RegionPass):
         dissolved: list[DissolveNote] = []
         policy = self._policy_for(graph)
         while True:
-            answer = policy.resolve(offered, pinned)
+            answer = resolution_of(policy, offered, pinned)
             formed = list(in_accepted_form(graph, answer.regions))
             kept = within_backend_limits(graph, asked, formed, pinned)
             _require_pins(offered, kept, pinned)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from annotated_region.errors import PolicyError
 from annotated_region.graphs import Dag, connected_parts, is_acyclic
 from annotated_region.ids import Place, UnitId, ValueId, numbered
 from annotated_region.placement.limits import NO_LIMITS, PlacementConstant, TargetLimits
@@ -279,9 +280,12 @@ def _check_costs(problem: PlacementProblem) -> None:
     """Reject negative and undefined costs, and transfer tables of the wrong size."""
     places = problem.host + 1
     if any(not 0 <= cost < math.inf for cost in problem.launch):
-        raise ValueError(f"a launch takes a finite time that is not negative; got {problem.launch}")
-    if any(not unit.cost >= 0 for unit in problem.units):
-        raise ValueError("the cost of a unit is not negative; use infinity for what cannot run")
+        raise PolicyError(f"a launch takes a finite time that is not negative; got {problem.launch}")
+    wrong = [unit.cost for unit in problem.units if not unit.cost >= 0]
+    if wrong:
+        raise PolicyError(
+            f"the cost of a unit is not negative; got {wrong[0]}; use infinity for what cannot run"
+        )
     checked: dict[int, Table] = {}
     for value in problem.values:
         table = value.transfer
@@ -290,7 +294,7 @@ def _check_costs(problem: PlacementProblem) -> None:
         if len(table) != places or any(len(row) != places for row in table):
             raise ValueError(f"a transfer table has {places} rows and columns: the targets, then the host")
         if any(not 0 <= cost < math.inf for row in table for cost in row):
-            raise ValueError("a transfer takes a finite time that is not negative")
+            raise PolicyError("a transfer takes a finite time that is not negative")
 
 
 def _check_values(problem: PlacementProblem) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -253,12 +255,17 @@ class Backend:
         Raises
         ------
         InvalidBackendError
-            The name is not a non-empty string, `regions` is none of the three forms, a limit is not a
-            non-negative integer, or another field has the wrong type.
+            The name is not a non-empty string, or one that users could not write, `regions` is none of the
+            three forms, a limit is negative, or another field has the wrong type.
         """
         if not isinstance(self.name, str) or not self.name:
             raise InvalidBackendError(
                 f"the name of a backend must be a non-empty string, not {self.name!r}; pass a name"
+            )
+        if self.name == "host" or re.search(r"[\s,=]", self.name):
+            raise InvalidBackendError(
+                f"{self.name!r} cannot be the name of a backend: 'host' is TVM itself, and lists of names "
+                "separate them by commas; pass another name, without spaces, commas and equals signs"
             )
         if self.regions not in get_args(RegionForm):
             known = ", ".join(repr(form) for form in get_args(RegionForm))
@@ -272,6 +279,11 @@ class Backend:
                     f"backend {self.name!r}: {limit}={given!r} is not a limit; give an integer of 0 "
                     "or more, or None for no limit"
                 )
+        if isinstance(self.min_work, Real) and not self.min_work >= 0:
+            raise InvalidBackendError(
+                f"backend {self.name!r}: min_work={self.min_work!r} is not a limit; give a number of 0 "
+                "or more"
+            )
         try:
             require_fields(self)
         except UsageError as error:

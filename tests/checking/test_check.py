@@ -64,6 +64,14 @@ def test_a_right_target_passes():
     assert report.inputs[0] == "x float32[4, 8]: normal numbers"
 
 
+def test_a_program_without_regions_is_checked_as_a_whole():
+    register(["relax.atan"])
+    report = ar.check(Two, [NAME])
+    assert report.ok
+    assert not report.regions
+    assert str(report).endswith("0 of 0 regions are within their tolerances")
+
+
 @pytest.mark.parametrize("kind", ["scale", "saturating", "overflow", "stride", "mask", "exchanged"])
 def test_a_fault_of_one_op_is_found(kind):
     report = checked(fault=Fault(kind, "f" if kind == "exchanged" else "e"))

@@ -305,8 +305,15 @@ def test_a_module_that_is_not_well_formed_is_refused():
     x = relax.Var("x", relax.TensorType([2], "float32"))
     stray = relax.Var("stray", relax.TensorType([2], "float32"))
     broken = relax.Function([x], relax.SeqExpr([], stray), stray.ty).with_attr("global_symbol", "main")
-    with pytest.raises(ar.InvalidModuleError, match=r"not well formed.*repair it"):
+    with pytest.raises(ar.InvalidModuleError, match=r"not well formed: .*[^.]; repair it"):
         ar.build(tvm.IRModule({"main": broken}))
+
+
+def test_a_module_without_functions_is_refused():
+    with pytest.raises(
+        ar.InvalidModuleError, match="the module has no functions, so there is nothing to build"
+    ):
+        ar.build(tvm.IRModule())
 
 
 def test_what_is_no_module_is_refused():
