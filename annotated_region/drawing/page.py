@@ -145,7 +145,7 @@ def _apart(function: FunctionReport) -> Iterator[str]:
 
 
 def _region(number: int, region: RegionReport, held: Sequence[OpReport]) -> Iterator[str]:
-    ops = f"{len(region.ops)} op{'s' * (len(region.ops) != 1)}"
+    ops = f"{len(held)} op{'s' * (len(held) != 1)}"
     yield f'<details class="region" id="f{number}-r{region.id}" data-target="{escape(region.target)}">'
     yield (
         f"<summary>Region {region.id}: {escape(region.target)}, {ops}; reads "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -245,4 +246,7 @@ def words_for_type(ty: tvm.ir.Type) -> str:
 
 
 def _words_for_extent(extent: relax.Expr) -> str:
-    return str(extent.value) if isinstance(extent, tvm.tirx.IntImm) else str(extent)
+    """An extent without spaces, which separate axes: ``batch*5``; TVM writes ``batch * T.int64(5)``."""
+    if isinstance(extent, tvm.tirx.IntImm):
+        return str(extent.value)
+    return re.sub(r"\bT\.int\d+\((-?\d+)\)|\bT\.| ", r"\1", str(extent))

@@ -65,16 +65,17 @@ def _time(function: FunctionReport, place: str) -> str:
 def region_table(function: FunctionReport, width: int) -> str:
     """One line per region, with the composites in it."""
     heads = ("region", "target", "ops", "inputs", "outputs", "composites")
-    rows = [_region_cells(region) for region in function.regions]
+    held = Counter(op.region for op in function.ops)
+    rows = [_region_cells(region, held[region.id]) for region in function.regions]
     return text_table(
         f"Regions of {function.name}", heads, rows, width, frozenset({"region", "ops", "inputs"})
     )
 
 
-def _region_cells(region: RegionReport) -> tuple[str, ...]:
+def _region_cells(region: RegionReport, ops: int) -> tuple[str, ...]:
     counts = Counter(name.removeprefix(f"{region.target}.") for name in region.composites)
     composites = (f"{name} x{count}" if count > 1 else name for name, count in counts.items())
-    numbers = (str(region.id), region.target, str(len(region.ops)), str(len(region.inputs)))
+    numbers = (str(region.id), region.target, str(ops), str(len(region.inputs)))
     return (*numbers, ", ".join(region.outputs), ", ".join(composites))
 
 
@@ -106,7 +107,12 @@ def _op_cells(op: OpReport) -> tuple[str, ...]:
 
 def _shapes(words: str) -> str:
     """The shapes in the text of a type: ``1x3x224x224``; that of a scalar is ``scalar``."""
-    return _TENSOR.sub(lambda tensor: tensor[2].replace(", ", "x") or "scalar", words)
+    return _TENSOR.sub(lambda tensor: "x".join(map(_extent, tensor[2].split(", "))) or "scalar", words)
+
+
+def _extent(words: str) -> str:
+    """One extent, in parentheses unless it is a number or a name."""
+    return words if re.fullmatch(r"\w*|\?|\.\.\.", words) else f"({words})"
 
 
 def _types(op: OpReport) -> str:

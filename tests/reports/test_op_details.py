@@ -125,3 +125,9 @@ def test_types_in_words():
         [tvm.relax.TensorType((2, 3), "int8"), tvm.relax.TensorType(dtype="bool", ndim=-1)]
     )
     assert words_for_type(pair) == "(int8[2, 3], bool[...])"
+
+
+def test_extents_in_words():
+    n, m = tvm.tirx.Var("n", "int64"), tvm.tirx.Var("m", "int64")
+    shape = (n * 5, tvm.tirx.min(n, m) + 1, 7)
+    assert words_for_type(tvm.relax.TensorType(shape, "int8")) == "int8[n*5, min(n,m)+1, 7]"

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 from kits.reports.prices import SecondsAnOp
+from tvm import relax, tirx
 
 import annotated_region as ar
 from annotated_region.findings.host_ops import host_groups
 from annotated_region.findings.wording import Loss, LossReason, words_for_loss
+from annotated_region.reports.report_tables import op_table, region_table, sums_table
 from annotated_region.reports.text_table import text_table
 from annotated_region.testing.graphs import SIX_OPS, module_of
 from annotated_region.testing.registry import claim_ops, temporary_registrations
@@ -78,6 +80,24 @@ def test_a_table_of_every_op_says_shapes_types_work_and_why():
     ]
     assert "a1    nn.relu  2x3 -> 2x3       float32  6 flop, 48 B   pencil 0  before sketch" in table
     assert max(map(len, table.splitlines())) <= 96
+
+
+def test_tuples_and_their_fields_are_no_ops_of_a_region():
+    """A region counts the ops that the sums of its target count, and its page tells as many."""
+    claim_ops("knife", "relax.split", "relax.nn.relu")
+    n = tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((n * 2, 3), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, relax.Var("n_of_x", relax.ShapeType([n]))]):
+        with builder.dataflow():
+            thirds = builder.emit(relax.op.split(x, 3, axis=1))
+            out = builder.emit_output(relax.op.nn.relu(builder.emit(thirds[0])))
+        builder.emit_func_output(out)
+    (function,) = ar.explain(builder.get(), ["knife"], prepare=False).functions
+    assert len(function.regions[0].ops) > 2
+    assert region_table(function, 80).splitlines()[-1].split()[:3] == ["0", "knife", "2"]
+    assert sums_table(function, 80).splitlines()[3].split()[:3] == ["knife", "1", "2"]
+    assert "(n*2)x3 -> ((n*2)x1, (n*2)x1, (n*2)x1)" in " ".join(op_table(function, 200).split())
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
