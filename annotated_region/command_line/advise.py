@@ -22,8 +22,10 @@ def run(options: argparse.Namespace) -> int:
     advice = advise(mods, options.targets, policy_of(options), measure=options.measure)[: options.top]
     if options.json:
         print(written_document("advice", {"advice": [each.to_dict() for each in advice]}, indent=2))
-    else:
+    elif advice:
         console().print(_table(advice))
+    else:
+        print("no claim of a declined op would improve the placement")
     return 0
 
 

@@ -11,6 +11,7 @@ from annotated_region.errors import ModelError
 from annotated_region.importing.limits import Limits
 
 __all__ = [
+    "KINDS_OF_MODELS",
     "add_limits_argument",
     "complete_files",
     "count",
@@ -18,6 +19,9 @@ __all__ = [
     "path",
     "share",
 ]
+
+KINDS_OF_MODELS = "ONNX (.onnx) or torch.export (.pt2), or Relax as TVMScript (.py)"
+"""What models may be files of."""
 
 _MOST = 1_000_000
 

@@ -11,6 +11,7 @@ import tvm
 
 from annotated_region.command_line.declarations.placing import COST_MODELS
 from annotated_region.costs import CostModel, RooflineCost, UnitCost
+from annotated_region.errors import UsageError
 from annotated_region.locking.lock import Lock
 from annotated_region.measuring import MeasuredCost
 from annotated_region.passes.explanation import explain, partition_with_report
@@ -70,10 +71,18 @@ def generator_options(options: argparse.Namespace) -> Mapping[str, Mapping[str, 
 
 
 def policy_of(options: argparse.Namespace) -> Policy:
-    """The policy that the arguments select."""
-    if options.policy == "priority":
-        return Priority(options.targets)
-    return LeastCost(_COST_MODELS[options.cost]())
+    """The policy that the arguments select.
+
+    Raises
+    ------
+    UsageError
+        There is a cost model, but the policy has no use for one.
+    """
+    if options.policy == "least-cost":
+        return LeastCost(_COST_MODELS[options.cost or COST_MODELS[0]]())
+    if options.cost is not None:
+        raise UsageError(f"--cost {options.cost} needs --policy least-cost; add it, or omit --cost")
+    return Priority(options.targets)
 
 
 _COST_MODELS: Mapping[str, Callable[[], CostModel]] = dict(

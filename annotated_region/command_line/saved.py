@@ -33,7 +33,7 @@ def kind_of(saved: Saved) -> str:
 
 
 def read_saved(file: Path) -> Saved:
-    """The report, check, profile or lock in a file; all but locks are JSON, whose text starts with a brace.
+    """The report, check, profile or lock in a file; all but locks are JSON.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def read_saved(file: Path) -> Saved:
     """
     text = _text(file)
     try:
-        return _from_json(text) if text.lstrip().startswith("{") else Lock.from_text(text)
+        return _from_json(text) if text.lstrip().startswith(("{", "[")) else Lock.from_text(text)
     except DocumentError as error:
         raise DocumentError(f"{file}: {error}") from None
 

@@ -13,6 +13,7 @@ from kits.command_line.command_line_kit import called, program, small_model
 from tvm import relax
 
 from annotated_region.command_line.run import COMMANDS
+from annotated_region.testing.registry import claim_ops, temporary_registrations
 
 SCRIPT = """\
 from tvm.script import ir as I
@@ -263,7 +264,9 @@ def test_other_shells_are_served(shell):
         (("explain", "m.onnx", "--targets", "dnnl", "--min-work", "dnnl=nan"), "is not a number from 0"),
         (("explain", "m.onnx", "--targets", "dnnl", "--min-work", "dnnl=-1"), "is not a number from 0"),
         (("bench", "m.onnx", "--targets", "dnnl", "--option", "precision=bf16"), "is not TARGET.NAME=VALUE"),
+        (("bench", "m.onnx", "--targets", "dnnl", "--option", "dnnl.precision"), "is not TARGET.NAME=VALUE"),
         (("extract",), "required: model"),
+        (("extract", ""), "'' is not a file name"),
         (("extract", "m.onnx", "--jobs", "many"), "is not a number from 0"),
     ],
 )
@@ -293,6 +296,20 @@ def test_a_pin_of_nothing_is_named_with_the_nearest_names(model):
     words = ("explain", model, "--targets", "dnnl")
     assert_refused(called(*words, "--pin", "relax.tan=host"), 1, "'relax.tan'", "'relax.tanh'")
     assert_refused(called(*words, "--pin", "relax.tanh=dnln"), 1, "'dnln'", "did you mean 'dnnl'?")
+
+
+@pytest.mark.parametrize("command", ["explain", "advise"])
+def test_a_cost_model_without_a_policy_that_uses_it_is_refused(model, command):
+    finished = called(command, model, "--targets", "dnnl", "--cost", "measured")
+    assert_refused(finished, 1, "--cost measured needs --policy least-cost")
+
+
+def test_a_model_whose_ops_are_all_claimed_gets_no_table_of_advice(model):
+    with temporary_registrations():
+        claim_ops("greedy", "relax.nn.conv2d", "relax.nn.relu", "relax.tanh", "relax.add")
+        finished = called("advise", model, "--targets", "greedy")
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert finished.stdout == "no claim of a declined op would improve the placement\n"
 
 
 def test_an_output_of_unknown_kind_is_refused_before_any_work():

@@ -67,6 +67,7 @@ def test_profiles_are_compared_also_as_bench_prints_them(saved):
         ('{"dnnl": [1.0]}', "other.json: the document has no field 'kind'"),
         ('{"schema": 1, "kind": "bench"}', "other.json: the bench has no field 'profile'"),
         ("{", "other.json: the document is not JSON"),
+        ('[{"id": 1}]', "other.json: the document is a list, and should be an object"),
         ("my diary", "other.json: this version cannot read the lock"),
     ],
 )

@@ -6,7 +6,13 @@ import argparse
 
 from annotated_region.command_line.command import Command
 from annotated_region.command_line.declarations.placing import add_policy_arguments
-from annotated_region.command_line.options import add_limits_argument, complete_files, count, file_name
+from annotated_region.command_line.options import (
+    KINDS_OF_MODELS,
+    add_limits_argument,
+    complete_files,
+    count,
+    file_name,
+)
 
 __all__ = ["COMMAND"]
 
@@ -17,7 +23,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=file_name,
         metavar="model",
-        help="files of ONNX (.onnx) or torch.export (.pt2), or Relax as TVMScript (.py)",
+        help=f"files of {KINDS_OF_MODELS}",
     )
     complete_files(models)
     add_limits_argument(parser)

@@ -5,14 +5,21 @@ from __future__ import annotations
 import argparse
 
 from annotated_region.command_line.command import Command
-from annotated_region.command_line.options import add_limits_argument, complete_files, count, path
+from annotated_region.command_line.options import (
+    KINDS_OF_MODELS,
+    add_limits_argument,
+    complete_files,
+    count,
+    file_name,
+    path,
+)
 
 __all__ = ["COMMAND"]
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     models = parser.add_argument(
-        "models", nargs="+", metavar="model", help="ONNX files, or Relax modules as TVMScript"
+        "models", nargs="+", type=file_name, metavar="model", help=f"files of {KINDS_OF_MODELS}"
     )
     complete_files(models)
     add_limits_argument(parser)

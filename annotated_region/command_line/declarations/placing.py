@@ -7,7 +7,14 @@ import json
 from collections.abc import Callable
 from typing import TypeVar
 
-from annotated_region.command_line.options import add_limits_argument, complete_files, count, file_name, path
+from annotated_region.command_line.options import (
+    KINDS_OF_MODELS,
+    add_limits_argument,
+    complete_files,
+    count,
+    file_name,
+    path,
+)
 
 __all__ = [
     "COST_MODELS",
@@ -36,7 +43,7 @@ def add_placement_arguments(parser: argparse.ArgumentParser, also: str = "") -> 
     model = parser.add_argument(
         "model",
         type=file_name,
-        help=f"a file of ONNX (.onnx) or torch.export (.pt2), or Relax as TVMScript (.py){also}",
+        help=f"a file of {KINDS_OF_MODELS}{also}",
     )
     complete_files(model)
     add_limits_argument(parser)
@@ -71,8 +78,8 @@ def add_policy_arguments(parser: argparse.ArgumentParser, needs_targets: bool = 
     parser.add_argument(
         "--cost",
         choices=COST_MODELS,
-        default="roofline",
-        help="the cost model of least-cost; measured runs every distinct op once (default: %(default)s)",
+        help="the cost model of --policy least-cost; measured runs every distinct op once "
+        f"(default: {COST_MODELS[0]})",
     )
 
 
@@ -142,23 +149,24 @@ def _names(text: str) -> list[str]:
     return names
 
 
-def _assignment(read: Callable[[str], Value]) -> Callable[[str], tuple[str, Value]]:
+def _assignment(read: Callable[[str], Value], form: str = "NAME=VALUE") -> Callable[[str], tuple[str, Value]]:
     """Parses ``name=value``; the last ``=`` separates, because names of bindings may contain one."""
 
     def assignment(text: str) -> tuple[str, Value]:
         name, sign, value = text.rpartition("=")
         if not (name and sign and value):
-            raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+            raise argparse.ArgumentTypeError(f"{text!r} is not {form}")
         return name, read(value)
 
     return assignment
 
 
 def _generator_option(text: str) -> tuple[str, str, object]:
-    key, value = _assignment(_scalar)(text)
+    form = "TARGET.NAME=VALUE"
+    key, value = _assignment(_scalar, form)(text)
     target, _, name = key.partition(".")
     if not (target and name):
-        raise argparse.ArgumentTypeError(f"{text!r} is not TARGET.NAME=VALUE")
+        raise argparse.ArgumentTypeError(f"{text!r} is not {form}")
     return target, name, value
 
 
