@@ -70,6 +70,8 @@ def module_from_tvmscript(text: str, file_name: str) -> tvm.IRModule:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ModelError(f"{file_name} is not TVMScript: {str(error) or type(error).__name__}") from error
     _Guard(tree, file_name).check()
+    if not any(isinstance(each, ast.ClassDef | ast.FunctionDef) for each in tree.body):
+        raise ModelError(f"{file_name} has neither a module (@I.ir_module) nor a function (@R.function)")
     try:
         parsed = tvm.script.from_source(text, extra_vars=_names())
     except Exception as error:  # TVM's parser propagates errors of the evaluated expressions
@@ -115,6 +117,11 @@ def _names() -> dict[str, object]:
 
 def _first_lines(error: Exception, count: int = 3) -> str:
     return " ".join(line.strip() for line in str(error).strip().split("\n")[:count]) or type(error).__name__
+
+
+def _kind_of(node: ast.AST) -> str:
+    name = type(node).__name__
+    return f"an {name}" if name[0] in "AEIOU" else f"a {name}"
 
 
 class _Guard:
@@ -189,7 +196,7 @@ class _Guard:
                     continue
                 case ast.Assign(targets=[ast.Name()], value=ast.Call(func=ast.Name(id="TypeVar"))):
                     continue
-            return f"a {type(statement).__name__} is outside of modules and functions"
+            return f"{_kind_of(statement)} is outside of modules and functions"
         return None
 
     def _class(self, node: ast.ClassDef) -> str | None:
@@ -201,7 +208,7 @@ class _Guard:
             return f"class {node.name} is more than an @I.ir_module"
         for statement in node.body:
             if not isinstance(statement, ast.FunctionDef | ast.Expr | ast.Pass):
-                return f"a {type(statement).__name__} is between the functions of a module"
+                return f"{_kind_of(statement)} is between the functions of a module"
         return None
 
     def _function(self, node: ast.FunctionDef) -> str | None:

@@ -231,6 +231,17 @@ def test_the_message_names_the_line_and_the_way_out():
         module_from_tvmscript(script("y = open"), "m.py")
 
 
+@pytest.mark.parametrize("text", ["", "# notes\n", '"""Notes."""\n', "pass\n"])
+def test_a_text_without_functions_is_said_to_have_none(text):
+    with pytest.raises(ModelError, match=r"m\.py has neither a module \(@I\.ir_module\) nor a function"):
+        module_from_tvmscript(text, "m.py")
+
+
+def test_what_stands_outside_of_functions_has_an_article():
+    with pytest.raises(ModelError, match=r"code in it: an Expr is outside of modules and functions"):
+        module_from_tvmscript("garbage\n", "m.py")
+
+
 def test_what_is_harmless_and_wrong_is_said_by_tvm():
     with pytest.raises(ModelError, match=r"m\.py is not TVMScript that TVM can parse"):
         module_from_tvmscript(script("y = R.add(x)"), "m.py")
