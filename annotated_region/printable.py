@@ -1,8 +1,8 @@
-"""Untrusted text in messages: escaped, because terminals interpret control characters, and shortened."""
+"""Text in messages: untrusted text, escaped for terminals and shortened; counts of things."""
 
 from __future__ import annotations
 
-__all__ = ["elided", "first_line", "printable"]
+__all__ = ["counted", "elided", "first_line", "printable"]
 
 _LONGEST = 4000
 
@@ -15,6 +15,11 @@ def printable(text: str) -> str:
         character if character.isprintable() or character == "\n" else ascii(character)[1:-1]
         for character in text
     )
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things, such as ``"1 op"`` or ``"2 ops"``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def elided(text: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from annotated_region.printable import counted
+
 __all__ = ["Advice"]
 
 
@@ -66,7 +68,7 @@ class Advice:
         return {**{name: getattr(self, name) for name in self.__slots__}, "seconds_saved": self.seconds_saved}
 
     def __str__(self) -> str:
-        count = f"{len(self.ops)} op{'s' if len(self.ops) != 1 else ''}"
+        count = counted(len(self.ops), "op")
         how = "estimated" if self.doubt is None else f"measured, +- {self.doubt * 1e6:.3g}"
         return (
             f"{self.target}: if it claimed {self.op.removeprefix('relax.')} ({count}, {self.reason}): "

@@ -24,7 +24,7 @@ from annotated_region.files import write_whole
 from annotated_region.findings.wording import words_for_type
 from annotated_region.passes.build import build
 from annotated_region.passes.write_origins import WriteOrigins
-from annotated_region.printable import printable
+from annotated_region.printable import counted, printable
 
 __all__ = ["run"]
 
@@ -93,7 +93,7 @@ def _external_functions(mod: tvm.IRModule) -> Iterator[_External]:
 
 
 def _table(found: list[_External]) -> Table:
-    table = Table(title=f"{len(found)} external function{'s' * (len(found) != 1)}", title_justify="left")
+    table = Table(title=counted(len(found), "external function"), title_justify="left")
     for column in ("name", "target", "inputs", "output"):
         table.add_column(column, overflow="fold")
     for each in found:

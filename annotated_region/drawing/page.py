@@ -17,6 +17,7 @@ from annotated_region.drawing.svg import STYLE, drawing_of, fill_of
 from annotated_region.drawing.viewer_data import viewer_data
 from annotated_region.findings.function_report import FunctionReport, OpReport, RegionReport
 from annotated_region.findings.verdicts import words_for_verdict
+from annotated_region.printable import counted
 
 __all__ = ["page_of"]
 
@@ -145,10 +146,9 @@ def _apart(function: FunctionReport) -> Iterator[str]:
 
 
 def _region(number: int, region: RegionReport, held: Sequence[OpReport]) -> Iterator[str]:
-    ops = f"{len(held)} op{'s' * (len(held) != 1)}"
     yield f'<details class="region" id="f{number}-r{region.id}" data-target="{escape(region.target)}">'
     yield (
-        f"<summary>Region {region.id}: {escape(region.target)}, {ops}; reads "
+        f"<summary>Region {region.id}: {escape(region.target)}, {counted(len(held), 'op')}; reads "
         f"{_names(region.inputs)}; gives {_names(region.outputs)}{_verdict(region)}</summary>"
     )
     yield from _table(held)

@@ -22,6 +22,7 @@ import networkx
 from annotated_region.findings.function_report import FunctionReport, OpReport, RegionReport, ValueReport
 from annotated_region.findings.verdicts import Verdict, words_for_verdict, worst_verdict
 from annotated_region.findings.wording import words_for_seconds
+from annotated_region.printable import counted
 
 __all__ = ["Box", "Line", "Picture", "every_op", "quotient"]
 
@@ -177,7 +178,7 @@ def _without_far_lines(picture: Picture, depth: Sequence[int]) -> Picture:
     boxes = list(picture.boxes)
     for target, lines in sources.items():
         values = sum(line.values for line in lines)
-        text = f"{values} value{'s' * (values != 1)} of {len(lines)} boxes above"
+        text = f"{counted(values, 'value')} of {len(lines)} boxes above"
         boxes[target] = replace(boxes[target], lines=(*boxes[target].lines, text))
     dropped = set(far)
     return Picture(tuple(boxes), tuple(line for line in picture.lines if line not in dropped))

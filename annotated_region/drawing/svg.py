@@ -11,6 +11,7 @@ from annotated_region.drawing.escaping import escape
 from annotated_region.drawing.layout import PADDING, TEXT, WIDTH, Placed, PlacedPicture, layout_of
 from annotated_region.drawing.quotient import Box, Line, Picture, quotient
 from annotated_region.findings.function_report import FunctionReport
+from annotated_region.printable import counted
 
 __all__ = ["STYLE", "amount", "fill_of", "drawing_of", "measured_fills", "size_of", "svg_of", "targets_of"]
 
@@ -112,7 +113,7 @@ def _labels(picture: Picture, layout: PlacedPicture) -> Iterator[str]:
 
 
 def _crossing(line: Line) -> str:
-    return f"{line.values} value{'s' if line.values != 1 else ''}, {size_of(line)}"
+    return f"{counted(line.values, 'value')}, {size_of(line)}"
 
 
 def size_of(line: Line) -> str:

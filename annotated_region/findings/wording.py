@@ -12,6 +12,7 @@ from tvm import relax
 
 from annotated_region.costs.model import HOST
 from annotated_region.notes import DeclineReason, DissolveNote, DissolveReason, Refusal
+from annotated_region.printable import counted
 
 __all__ = [
     "Loss",
@@ -60,7 +61,7 @@ def words_for_dissolved(note: DissolveNote) -> str:
         case DissolveReason.LITTLE_WORK:
             return f"less work than the minimum of {note.limit:g}"
         case DissolveReason.MANY_REGIONS:
-            return f"smaller than the {_counted(round(note.limit), 'region')} that its target may have"
+            return f"smaller than the {counted(round(note.limit), 'region')} that its target may have"
         case DissolveReason.REFUSED:
             return f"refused by its backend: {note.answer}"
 
@@ -130,13 +131,13 @@ def words_for_counts(
     target: str, *, ops: int, total: int, regions: int, claimed: int, unavailable: str | None
 ) -> str:
     """The ops and regions that a target got."""
-    line = f"{target}: {ops} of {total} ops in {_counted(regions, 'region')}"
+    line = f"{target}: {ops} of {total} ops in {counted(regions, 'region')}"
     return f"{line} (claims {claimed}, but cannot run here: {unavailable})" if unavailable else line
 
 
 def words_for_no_region(claimed: Mapping[str, int]) -> str:
     """The targets that claim ops but have no region, with the number of ops."""
-    parts = (f"{target} (claims {_counted(count, 'op')})" for target, count in claimed.items())
+    parts = (f"{target} (claims {counted(count, 'op')})" for target, count in claimed.items())
     return f"without a region: {', '.join(parts)}"
 
 
@@ -152,10 +153,10 @@ def words_for_headline(placed: Mapping[str, int], total: int, first: str) -> str
     first
         The first op on the host with the reason, in words; empty if there is none.
     """
-    parts = [f"{target}: {count} of {_counted(total, 'op')}" for target, count in placed.items()]
+    parts = [f"{target}: {count} of {counted(total, 'op')}" for target, count in placed.items()]
     host = total - sum(placed.values())
     why = f", the first {first}" if first else ""
-    return "; ".join([*parts, f"{HOST}: {_counted(host, 'op')}{why}"])
+    return "; ".join([*parts, f"{HOST}: {counted(host, 'op')}{why}"])
 
 
 def words_for_neighbours(target: str, left: str, right: str, between: str | None) -> str:
@@ -180,10 +181,6 @@ def words_for_time(region: int, target: str, symbol: str, seconds: float, expect
 def words_for_seconds(seconds: float, expected: float | None) -> str:
     """Measured and expected time, for a picture."""
     return _seconds(seconds) if expected is None else f"{_seconds(seconds)}, {_seconds(expected)} expected"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' if count != 1 else ''}"
 
 
 def _seconds(seconds: float) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from annotated_region.documents import written_document
 from annotated_region.locking.alignment import OpLabel, aligned
 from annotated_region.locking.locked_ops import LockedFunction, LockedOp
+from annotated_region.printable import counted
 
 __all__ = ["LockChange", "LockDiff", "label_of", "lock_difference"]
 
@@ -81,7 +82,7 @@ class LockDiff:
         for (function, movement, why), keys in groups.items():
             rest = len(keys) - _SHOWN
             names = ", ".join(keys[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
-            count = f"{len(keys)} op{'s' if len(keys) != 1 else ''}"
+            count = counted(len(keys), "op")
             yield f"{function}: {count} {movement}: {names}{f' ({why})' if why else ''}"
 
     def to_json(self, indent: int | None = None) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from annotated_region.printable import counted
+
 __all__ = ["QuantizationReport", "ProductReport"]
 
 _SHOWN = 8
@@ -74,7 +76,7 @@ class QuantizationReport:
         count = sum(each.is_int8 for each in self.products)
         lines = [
             f"{count} of {len(self.products)} products in int8 ({self.share_of_work:.1f} % of the "
-            f"multiplications), of {self.inputs} input{'s' * (self.inputs != 1)}"
+            f"multiplications), of {counted(self.inputs, 'input')}"
         ]
         if self.error is not None:
             lines.append(f"the result is off by {self.error:.2g} of it, in the root of the mean square")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from annotated_region.findings.function_report import FunctionReport, OpReport
+from annotated_region.printable import counted
 
 __all__ = ["OpChange", "ReportDiff", "difference"]
 
@@ -70,7 +71,7 @@ class ReportDiff:
             if change.before != change.after:
                 moves.setdefault((change.function, change.before, change.after), []).append(change.name)
         for (function, before, after), names in moves.items():
-            yield f"{function}: {_ops(len(names))} {_movement(before, after)}: {_shortened(names)}"
+            yield f"{function}: {counted(len(names), 'op')} {_movement(before, after)}: {_shortened(names)}"
         claims = Counter(
             (change.function, target, verb)
             for change in self.changes
@@ -78,9 +79,9 @@ class ReportDiff:
             for target in targets
         )
         for (function, target, verb), count in claims.items():
-            yield f"{function}: {target} {verb} {_ops(count)}"
+            yield f"{function}: {target} {verb} {counted(count, 'op')}"
         for function, (before_count, after_count) in self.regions.items():
-            yield f"{function}: {before_count} regions became {after_count}"
+            yield f"{function}: {counted(before_count, 'region')} became {after_count}"
 
     def to_dict(self) -> dict[str, Any]:
         """The differences as plain data."""
@@ -144,10 +145,6 @@ def _change(key: _Key, before: OpReport | None, after: OpReport | None) -> OpCha
     dropped = tuple(target for target in before.claims if target not in after.claims)
     changed = gained or dropped or old != new
     return OpChange(function, name, op, old, new, gained, dropped) if changed else None
-
-
-def _ops(count: int) -> str:
-    return f"{count} op{'s' if count != 1 else ''}"
 
 
 def _movement(before: str | None, after: str | None) -> str:

@@ -43,6 +43,12 @@ def test_moved_ops_and_new_claims_are_named():
     assert "main: pencil no longer claims 4 ops" in str(back)
 
 
+def test_one_region_is_one():
+    one = explained("sketch", graph={"a": SIX_OPS["a1"]})
+    assert str(explained("sketch").diff(one)).splitlines()[-1] == "main: 2 regions became 1"
+    assert str(one.diff(explained("sketch"))).splitlines()[-1] == "main: 1 region became 2"
+
+
 def test_ops_of_one_report_only_are_named():
     fewer = {name: SIX_OPS[name] for name in ("a1", "a2", "x1", "y1", "b1")}
     text = str(explained("sketch", graph=fewer).diff(explained("sketch")))
