@@ -24,7 +24,7 @@ from annotated_region.findings.verdicts import Verdict, words_for_verdict, worst
 from annotated_region.findings.wording import words_for_seconds
 from annotated_region.printable import counted
 
-__all__ = ["Box", "Line", "Picture", "every_op", "quotient"]
+__all__ = ["Box", "Line", "Picture", "quotient"]
 
 PARAMETERS, RESULT = "parameters", "result"
 _KINDS_SHOWN = 7
@@ -112,11 +112,6 @@ def quotient(function: FunctionReport) -> Picture:
         return _picture(function, boxes)
     boxes, depth = _folded_by_target(function)
     return _without_far_lines(_picture(function, boxes), depth)
-
-
-def every_op(function: FunctionReport) -> Picture:
-    """The function with a box for each op."""
-    return _picture(function, list(range(len(function.ops))))
 
 
 def _folded(function: FunctionReport) -> list[int]:

@@ -101,11 +101,6 @@ class DynamicQuotient:
         """Whether two vertices lie in one group."""
         return self._root(left) == self._root(right)
 
-    def adjacent(self, left: int, right: int) -> bool:
-        """Whether an edge connects the groups of two vertices, in either direction."""
-        one, other = self._root(left), self._root(right)
-        return other in self._successors[one] or other in self._predecessors[one]
-
     def groups(self) -> list[tuple[int, ...]]:
         """All groups, single vertices included, in the maintained topological order."""
         return [tuple(sorted(self._members[block])) for block in self._order.items()]

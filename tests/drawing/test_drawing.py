@@ -8,11 +8,10 @@ from html.parser import HTMLParser
 import networkx
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from kits.hash_seeds import outputs_of
 
 import annotated_region as ar
-from annotated_region.drawing.quotient import Picture, every_op, quotient
+from annotated_region.drawing.quotient import Picture, quotient
 from annotated_region.drawing.svg import amount
 from annotated_region.testing import Ingredients, modules
 from annotated_region.testing.generated import inception, layered, residual
@@ -55,23 +54,21 @@ def test_the_quotient_of_the_six_ops():
 
 
 @pytest.mark.parametrize("mod", [module_of(TWO_RESOLUTIONS), layered(6, 6, 0), inception(80)])
-@pytest.mark.parametrize("view", [quotient, every_op])
-def test_every_op_is_in_one_box_and_boxes_form_no_cycle(mod, view):
+def test_every_op_is_in_one_box_and_boxes_form_no_cycle(mod):
     for function in explained(mod, ["sketch", "pencil"]).functions:
-        picture = view(function)
+        picture = quotient(function)
         held = sorted(op for box in picture.boxes for op in box.ops)
         assert held == list(range(len(function.ops)))
         assert networkx.is_directed_acyclic_graph(as_network(picture))
 
 
-@given(modules(Ingredients(nodes=10)), st.booleans())
-def test_generated_functions_are_drawn(mod, folded):
+@given(modules(Ingredients(nodes=10)))
+def test_generated_functions_are_drawn(mod):
     with temporary_registrations():
         claim_ops("sketch", "relax.nn.relu", "relax.add", "relax.split", "relax.concat")
         report = explained(mod)
     for function in report.functions:
-        picture = quotient(function) if folded else every_op(function)
-        assert networkx.is_directed_acyclic_graph(as_network(picture))
+        assert networkx.is_directed_acyclic_graph(as_network(quotient(function)))
 
 
 def test_boxes_say_who_else_claims_their_ops(tmp_path):

@@ -62,13 +62,10 @@ def test_a_witness_may_pass_through_a_group_without_a_path_inside_it() -> None:
     assert quotient.merge(0, 4) == [1, 3]
 
 
-def test_siblings_merge_and_neighbours_are_known() -> None:
+def test_siblings_merge() -> None:
     quotient = DynamicQuotient(Dag([[2], [2], [], []]))
-    assert not quotient.adjacent(0, 1)
     assert quotient.merge(0, 1) == []
-    assert quotient.adjacent(1, 2)
-    assert quotient.adjacent(2, 0)
-    assert not quotient.adjacent(2, 3)
+    assert quotient.members(1) == (0, 1)
 
 
 def test_groups_that_need_each_other_from_the_start_are_refused() -> None:

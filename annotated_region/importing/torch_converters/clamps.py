@@ -9,14 +9,10 @@ The importer
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tvm import relax
 
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import TorchNode, dtype_of_tensor, is_tensor
-
-Operation = Callable[[relax.Expr, relax.Expr], relax.Expr]
 
 
 @converts("clamp.default", "clamp_min.default", "clamp_max.default")
