@@ -24,6 +24,7 @@ ENGINES = {
     OURS: ("ours", "load"),  # names of ours begin with it
     f"{OURS}-int16": ("ours", "load_int16"),
     f"{OURS}-int8": ("ours", "load_int8"),
+    f"{OURS}-bfloat16": ("ours", "load_bfloat16"),
     "llama.cpp": ("llama_cpp", "load"),
     "onnxruntime": ("onnx_runtime", "load"),
     "openvino": ("openvino", "load"),

@@ -10,7 +10,7 @@ from kits.example_files import example_module
 
 from generation.shapes import CAPACITY, GROUP, SHAPES, Engine
 
-__all__ = ["load", "load_int8", "load_int16"]
+__all__ = ["load", "load_bfloat16", "load_int8", "load_int16"]
 
 
 class _Ours:
@@ -38,6 +38,11 @@ def load_int16(size: str, bits: int) -> Engine:
 def load_int8(size: str, bits: int) -> Engine:
     """With activations in 8 bits by groups, as the peers take them."""
     return _load(size, bits, "int8")
+
+
+def load_bfloat16(size: str, bits: int) -> Engine:
+    """With prompts in bfloat16."""
+    return _load(size, bits, "bfloat16")
 
 
 def _load(size: str, bits: int, activations: str) -> Engine:

@@ -41,6 +41,27 @@ def test_a_report_says_that_bfloat16_runs_in_float32():
 
 
 @needs_onednn
+@pytest.mark.usefixtures("without_bfloat16")
+def test_packed_activations_of_bfloat16_are_remarked_on_like_the_precision(monkeypatch):
+    monkeypatch.setattr(processor, "multiplies_bfloat16_faster", lambda: False)
+    options = {"dnnl": {"packed_activations": "bfloat16"}}
+    ((remark,),) = ar.explain(module_of(SIX_OPS), ["dnnl"], options=options).remarks.values()
+    assert remark.startswith(
+        "packed activations 'bfloat16' run in float32 here, because this processor has no"
+    )
+    both = {"dnnl": {**options["dnnl"], **BF16["dnnl"]}}
+    assert ar.explain(module_of(SIX_OPS), ["dnnl"], options=both).remarks["dnnl"][0].startswith(SAID)
+    assert len(ar.explain(module_of(SIX_OPS), ["dnnl"], options=both).remarks["dnnl"]) == 2
+    monkeypatch.setattr(processor, "multiplies_bfloat16", lambda: True)
+    ((remark,),) = ar.explain(module_of(SIX_OPS), ["dnnl"], options=both).remarks.values()
+    assert remark.startswith(
+        "packed activations 'bfloat16' run in float32 here, because this processor's products"
+    )
+    eight = {"dnnl": {"packed_activations": "int8"}}
+    assert not ar.explain(module_of(SIX_OPS), ["dnnl"], options=eight).remarks
+
+
+@needs_onednn
 @pytest.mark.usefixtures("with_bfloat16")
 def test_a_report_says_nothing_where_the_processor_has_bfloat16():
     report = ar.explain(module_of(SIX_OPS), ["dnnl"], options=BF16)

@@ -14,8 +14,9 @@ __all__ = ["GeneratorSettings", "remarks"]
 
 _FLOAT = "fp32"
 _PRECISIONS = (_FLOAT, "bf16", "bf16_if_faster")
-# The digits per activation in products with packed weights, 8 bits each.
-_DIGITS = {"float32": 3, "int16": 2, "int8": 1}
+_ROUNDED = "bfloat16"
+# The digits per activation in products with packed weights, 8 bits each, where they are not in bfloat16.
+_DIGITS = {"float32": 3, "int16": 2, "int8": 1, _ROUNDED: 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +32,10 @@ class GeneratorSettings:
         Whether to use oneDNN's clip and GELU, which differ from TVM on NaN and infinity; False by default,
         implied by bfloat16.
     packed_activations
-        The precision of activations in products with 4- and 8-bit weights, scaled by group: ``"float32"``
-        (the default), ``"int16"`` or ``"int8"``. Only kernels in integer arithmetic (AVX-512 VNNI) round;
-        the others compute in float32.
+        The precision of activations in products with 4- and 8-bit weights: ``"float32"`` (the default);
+        ``"int16"`` or ``"int8"``, scaled by group; ``"bfloat16"`` where there are more than 16 rows, and
+        products of bfloat16 are faster. Only kernels in integer arithmetic (AVX-512 VNNI), or those of
+        bfloat16, round; the others compute in float32.
     """
 
     precision: str
@@ -44,6 +46,11 @@ class GeneratorSettings:
     def digits(self) -> int:
         """The number of 8-bit digits of an activation in products with packed weights."""
         return _DIGITS[self.packed_activations]
+
+    @property
+    def rounds_activations(self) -> bool:
+        """Whether products of many rows with packed weights are those of bfloat16."""
+        return self.packed_activations == _ROUNDED
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> GeneratorSettings:
@@ -79,11 +86,14 @@ def _choice(given: Mapping[str, object], name: str, known: Collection[str]) -> s
 
 
 def remarks(options: Mapping[str, object]) -> list[str]:
-    """A remark that bfloat16 products run in float32, if the processor has no instructions for them."""
-    precision = GeneratorSettings.of(options).precision
-    if precision == _FLOAT or processor.multiplies_bfloat16():
-        return []
-    return [
-        f"precision {precision!r} runs in float32 here, because this processor has no instructions for "
-        "products of bfloat16 (AVX512_BF16)"
-    ]
+    """Remarks that products run in float32, if those of bfloat16 are missing or slow on the processor."""
+    settings = GeneratorSettings.of(options)
+    reason = "this processor has no instructions for products of bfloat16 (AVX512_BF16)"
+    if processor.multiplies_bfloat16():
+        reason = "this processor's products of bfloat16 (AVX512_BF16) are slower"
+    found = []
+    if settings.precision != _FLOAT and not processor.multiplies_bfloat16():
+        found.append(f"precision {settings.precision!r} runs in float32 here, because {reason}")
+    if settings.rounds_activations and not processor.multiplies_bfloat16_faster():
+        found.append(f"packed activations {_ROUNDED!r} run in float32 here, because {reason}")
+    return found

@@ -296,6 +296,8 @@ class PackedProduct(Parameters):
         Whether scales and zero points are stored as float16.
     digits
         How many digits of 8 bits a number of the rows has, where they are multiplied in whole numbers.
+    rounds
+        Whether many rows and the weights are rounded to bfloat16, where products of those are faster.
     """
 
     bits: int
@@ -305,6 +307,7 @@ class PackedProduct(Parameters):
     zeros: bool
     halves: bool
     digits: int = 3
+    rounds: bool = False
 
 
 class WholeFunction(Enum):

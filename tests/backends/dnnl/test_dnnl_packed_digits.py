@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tvm
 from kits.backends.dnnl.dnnl_harness import needs_onednn, offload, run
+from kits.backends.dnnl.packed_products import products
 from kits.backends.dnnl.packed_samples import SAMPLES, Sample, compiled, has_whole_numbers, pointer
 from tvm import relax
-from tvm.relax import op
 
 import annotated_region as ar
 from annotated_region.host_targets import UNOPTIMIZED
@@ -107,23 +107,6 @@ def test_what_has_no_digits_is_left_to_floats(library, odd):
     data[40] = odd
     numbers, arguments = map(ctypes.c_int64, (3, 1)), map(pointer, (weight.bytes(), data, found, found))
     assert library.multiply_in_digits(weight.described(), *numbers, *arguments) == 1
-
-
-def products(depth: int, *widths: int) -> tvm.IRModule:
-    """``x @ weight`` for weights of some widths, the first with a bias."""
-    x = relax.Var("x", relax.TensorType((tvm.tirx.Var("rows", "int64"), depth), "float32"))
-    rng, builder = np.random.default_rng(0), relax.BlockBuilder()
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            results = [
-                builder.emit(op.matmul(x, relax.const(rng.standard_normal((depth, width)).astype("float32"))))
-                for width in widths
-            ]
-            bias = relax.const(np.linspace(-1, 1, widths[0], dtype="float32"))
-            results[0] = builder.emit(op.add(results[0], bias))
-            outputs = [builder.emit_output(op.nn.relu(each)) for each in results]
-        builder.emit_func_output(relax.Tuple(outputs))
-    return builder.finalize()
 
 
 ALLOWED = {"float32": 1e-5, "int16": 1e-4, "int8": 2e-2}

@@ -27,6 +27,8 @@ PROGRAM = """
 #include "packed_panels.h"
 #include "packed_blocks.h"
 #include "packed_tiles.h"
+#include "packed_pairs.h"
+#include "packed_pair_products.h"
 using namespace annotated_region_dnnl;
 static PackedWeight weight_of(const int64_t* given) {
   return {given[0], given[1], given[2], given[3], given[4] != 0, given[5] != 0};
@@ -63,7 +65,7 @@ extern "C" int may_use_tiles() {  // ARCH_REQ_XCOMP_PERM of the state of tiles
 }
 struct Aligned {
   std::vector<char> bytes;
-  explicit Aligned(int64_t size) : bytes(static_cast<size_t>(size) + 64) {}
+  explicit Aligned(int64_t size) : bytes(static_cast<size_t>(size) + 64, '\\xff') {}  // NaN
   char* data() { return bytes.data() + -reinterpret_cast<uintptr_t>(bytes.data()) % 64; }
 };
 extern "C" int multiply_rows_in_digits(const int64_t* given, int64_t digits, int in_tiles, const char* stored,
@@ -82,6 +84,29 @@ extern "C" int multiply_rows_in_digits(const int64_t* given, int64_t digits, int
     multiply_rows(weight, at, all, 0, rows, {to + first, weight.columns, nullptr, width}, space.data());
   }
   return 0;
+}
+extern "C" void multiply_rows_in_bfloat16(const int64_t* given, int in_tiles, const char* stored,
+                                          const float* from, int64_t rows, const float* bias, float* to) {
+  const PackedWeight weight = weight_of(given);
+  const DepthSpans spans{weight.depth};
+  const int64_t blocks = (rows + kPairBlockRows - 1) / kPairBlockRows;
+  Aligned rounded(blocks * spans.bytes()), expanded(kSlices * spans.bytes());
+  Aligned kept(blocks * kSlices * kPairBlockSums * 4);
+  for (int64_t index = 0; index < spans.count(); ++index) {
+    const DepthSpan span = spans.at(index);
+    for (int64_t row = 0; row < rows; row += kPairBlockRows) {
+      round_rows(from + row * weight.depth, weight.depth, std::min(kPairBlockRows, rows - row), span,
+                 rounded.data() + row / kPairBlockRows * span.bytes());
+    }
+    for (int64_t tile = 0; tile < weight.tiles(); ++tile) {
+      const int64_t first = tile * kTileColumns, width = std::min(kTileColumns, weight.columns - first);
+      expand_to_pairs(weight, stored + tile * weight.tile_bytes(), span, expanded.data());
+      float* const sums = reinterpret_cast<float*>(kept.data());
+      const PairOperands operands{rounded.data(), expanded.data(), span, in_tiles != 0, sums};
+      const float* const added = bias == nullptr ? nullptr : bias + first;
+      multiply_pairs(operands, 0, rows, {to + first, weight.columns, added, width});
+    }
+  }
 }
 extern "C" void unpack(const int64_t* given, int wanted, const char* stored, float* to) {
   const PackedWeight weight = weight_of(given);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["processor_flags"]
+__all__ = ["SAID_IN", "processor_flags"]
 
 SAID_IN = Path("/proc/cpuinfo")
 
