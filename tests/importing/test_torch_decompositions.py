@@ -39,3 +39,56 @@ def test_a_view_of_attention_may_copy(torch_functions, target, is_masked):
         x = torch_functions.seeded(batch, 5, 8)
         (found,) = machine["main"](tvm.runtime.tensor(x.numpy()), tvm.runtime.tensor(weights.numpy()))
         np.testing.assert_allclose(found.numpy(), forward(x, weights).numpy(), 2e-5, 2e-5)
+
+
+ASSIGNMENTS = {
+    "all where a row is": lambda torch, x: (x, torch.where((x > 0).sum(-1) > 1), 7.0),
+    "by nonzero": lambda torch, x: (x, torch.nonzero(x > 0.5, as_tuple=True), -1.0),
+    "of one axis": lambda torch, x: (x, torch.where(x[:, 0, 0] > 0), 3.0),
+}
+
+
+@pytest.mark.parametrize("name", ASSIGNMENTS)
+@pytest.mark.parametrize("target", ["", pytest.param("dnnl", marks=needs_onednn)])
+def test_places_of_true_values_are_assigned_to_by_the_mask(torch_functions, target, name):
+    torch = torch_functions.torch
+
+    def forward(x):
+        data, places, value = ASSIGNMENTS[name](torch, x.clone())
+        data[places] = value
+        return data
+
+    model = torch.nn.Module()
+    model.forward = forward
+    shapes = ({0: torch.export.Dim("batch")},)
+    program = torch.export.export(model, (torch_functions.seeded(3, 4, 5),), dynamic_shapes=shapes)
+    module = ar.from_exported_program(program)
+    built = ar.build(ar.partition(module, [target]) if target else module)
+    machine = relax.VirtualMachine(built.jit(), tvm.cpu())
+    for batch in (3, 1, 6):
+        x = torch_functions.seeded(batch, 4, 5)
+        (found,) = machine["main"](tvm.runtime.tensor(x.numpy()))
+        np.testing.assert_array_equal(found.numpy(), forward(x).numpy())
+
+
+OTHERS = {
+    "a mask of fewer rows": lambda torch, x: torch.where(x[:2] > 0),
+    "coordinates that are exchanged": lambda torch, x: torch.where(x[:, :, 0] > 0)[::-1],
+    "one coordinate": lambda torch, x: torch.where(x > 0)[:1],
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_places_are_refused(torch_functions, name):
+    torch = torch_functions.torch
+
+    def forward(x):
+        data = x.clone()
+        data[OTHERS[name](torch, x)] = 7.0
+        return data
+
+    model = torch.nn.Module()
+    model.forward = forward
+    program = torch.export.export(model, (torch_functions.seeded(4, 4, 4),))
+    with pytest.raises(ar.ModelError, match=r"nonzero\.default"):
+        ar.from_exported_program(program)
