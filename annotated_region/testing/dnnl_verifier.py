@@ -392,6 +392,12 @@ def _sampling(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shap
         yield "there are more or fewer coordinates than axes, or than images"
 
 
+def _part_means(_graph: Graph, _node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    (data,) = operands
+    if len(data) not in (3, 4, 5) or len(data) != len(result) or not same_shape(result[:2], data[:2]):
+        yield "the result has other images or channels"
+
+
 def _resizing(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
     assert isinstance(node.parameters, Resizing)
     (image,) = operands
@@ -461,6 +467,7 @@ LAWS: Mapping[Kind, Law] = {
     Kind.SAMPLING: _sampling,
     Kind.BOX_POOLING: _box_pooling,
     Kind.RESIZING: _resizing,
+    Kind.PART_MEANS: _part_means,
     Kind.WHOLE: _select,
     Kind.WHOLE_MATMUL: _matmul,
     Kind.WHOLE_REDUCTION: _last_reduction,

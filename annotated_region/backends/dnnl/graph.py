@@ -125,6 +125,7 @@ class Kind(Enum):
     SAMPLING = "sampling"
     BOX_POOLING = "box_pooling"
     RESIZING = "resizing"
+    PART_MEANS = "part_means"
 
 
 @dataclass(frozen=True, slots=True)

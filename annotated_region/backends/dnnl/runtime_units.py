@@ -48,6 +48,7 @@ ELEMENT_FILES = (
     "sampling.h",
     "box_pooling.h",
     "resizing.h",
+    "part_means.h",
     "reduction.h",
     "group_norm.h",
     "views.h",

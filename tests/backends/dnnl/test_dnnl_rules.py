@@ -100,7 +100,7 @@ def norm(**attrs: object) -> relax.Expr:
             lambda: op.nn.avg_pool2d(X, (3, 3), (2, 2), (1, 1), ceil_mode=True, count_include_pad=True),
             "an average with ceil_mode, whose divisor counts padding, but not what is beyond it",
         ),
-        (lambda: op.nn.adaptive_avg_pool2d(X, (4, 4)), "windows of different sizes: 6 divided into 4"),
+        (lambda: op.nn.adaptive_avg_pool2d(X, (4, 4), "NCHW", "NHWC"), "the layout of the result is NHWC"),
         (lambda: op.clip(X, 2, 1), "the bounds are not two constants with low <= high"),
         (lambda: op.nn.leakyrelu(X, float("nan")), "the slope is not finite"),
         (lambda: op.power(X, X), "the exponent is not a constant scalar"),

@@ -329,7 +329,9 @@ def resize(bench: Bench) -> int | None:
         "coordinate_transformation_mode": "asymmetric",
         "rounding_method": "floor",
     }
-    aligned = linear | {"coordinate_transformation_mode": "align_corners"}  # TVM aligns no corners of one pixel
+    aligned = linear | {
+        "coordinate_transformation_mode": "align_corners"
+    }  # TVM aligns no corners of one pixel
     ways = (linear, nearest, aligned) if min(size) > 1 else (linear, nearest)
     attrs = {"size": size, "layout": "NCHW", **bench.one_of(ways)}
     return bench.add("image.resize2d", (value,), attrs, (*shape[:2], *size))

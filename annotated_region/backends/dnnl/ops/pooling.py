@@ -96,31 +96,44 @@ def _pooled(call: OpConversion, window: Pooling) -> TensorId:
     return permute(call.graph, result, axes_between(layout, out_layout))
 
 
+ADAPTIVE = tuple(f"relax.nn.adaptive_avg_pool{rank}d" for rank in (1, 2, 3))
+
+
 def _division_problems(op: OpView) -> Problems:
-    before, after = extents_of(op.arg_types[0]) or (), extents_of(op.out_type) or ()
-    yield layout_problem(op.attrs["layout"], DATA_LAYOUTS[len(after) - 2], "the layout")
+    rank = len(extents_of(op.out_type) or ()) - 2
+    yield layout_problem(op.attrs["layout"], DATA_LAYOUTS[rank], "the layout")
     if op.attrs["out_layout"] not in ("", op.attrs["layout"]):
         yield f"the layout of the result is {op.attrs['out_layout']}"
-    for whole, part, letter in zip(before, after, op.attrs["layout"], strict=True):
-        if letter in "NC" or part == 1:
-            continue
-        if not isinstance(whole, int) or not isinstance(part, int) or whole % part:
-            yield f"windows of different sizes: {whole} divided into {part}"
 
 
-@converts(
-    "relax.nn.adaptive_avg_pool1d",
-    "relax.nn.adaptive_avg_pool2d",
-    "relax.nn.adaptive_avg_pool3d",
-    unless=_division_problems,
-)
+def _has_equal_windows(op: OpView) -> bool:
+    before, after = extents_of(op.arg_types[0]) or (), extents_of(op.out_type) or ()
+    pairs = zip(before, after, op.attrs["layout"], strict=True)
+    return all(letter in "NC" or part == 1 or _divides(whole, part) for whole, part, letter in pairs)
+
+
+def _divides(whole: Dim, part: Dim) -> bool:
+    return isinstance(whole, int) and isinstance(part, int) and whole % part == 0
+
+
+@converts(*ADAPTIVE, unless=_division_problems, suits=_has_equal_windows)
 def _adaptive(call: OpConversion) -> TensorId:
-    """Adaptive pooling with windows of equal size; the rule has checked that the extents divide."""
+    """Adaptive pooling with windows of equal size: the extents divide."""
     axes = axes_between(call.attrs["layout"], DATA_LAYOUTS[len(call.shape) - 2])
     before, after = (permuted_shape(shape, axes)[2:] for shape in (call.extents(0), call.shape))
     size = tuple(WHOLE if out == 1 else _ratio(whole, out) for whole, out in zip(before, after, strict=True))
     steps, zeros = tuple(max(extent, 1) for extent in size), (0,) * len(size)
     return _pooled(call, Pooling("pooling_avg_exclude_padding", size, steps, zeros, zeros, zeros))
+
+
+@converts(*ADAPTIVE, unless=_division_problems)
+def _means_of_parts(call: OpConversion) -> TensorId:
+    """Windows of different sizes, or of sizes that only the call knows."""
+    graph, given = call.graph, call.attrs["layout"]
+    layout = DATA_LAYOUTS[len(call.shape) - 2]
+    data = permute(graph, call.operand(0), axes_between(given, layout))
+    shape = permuted_shape(call.shape, axes_between(given, layout))
+    return permute(graph, graph.add(Kind.PART_MEANS, (data,), shape), axes_between(layout, given))
 
 
 def _ratio(whole: object, part: object) -> int:
