@@ -5,9 +5,10 @@ exit code   meaning
 ==========  ====================================================================
 0           success
 1           the input, a target or this machine cannot do it, or it crashed; the message has the reason.
+            So it has where arguments do not go together.
             Of ``check``: a region or the whole program is wrong. Of ``diff`` and ``partition --check``:
             there is a difference
-2           invalid arguments
+2           an argument that is invalid by itself, or is missing
 130         interrupted
 ==========  ====================================================================
 """
@@ -196,7 +197,10 @@ def _message(error: Exception) -> str:
         case OSError():
             if error.errno in (errno.ENOSPC, errno.EIO):
                 _give_up_output()
-            return f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")
+            said = f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")
+            folder = os.path.dirname(error.filename or "")
+            lacks_folder = folder and error.errno == errno.ENOENT and not os.path.exists(folder)
+            return f"{said}; make the folder {folder} first" if lacks_folder else said
         case MemoryError():
             return "this machine has not enough memory"
         case RecursionError():

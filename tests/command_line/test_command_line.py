@@ -319,7 +319,9 @@ def test_an_output_of_unknown_kind_is_refused_before_any_work():
 
 def test_a_file_that_cannot_be_written_is_named(model, tmp_path):
     finished = called("partition", model, "--targets", "dnnl", "-o", tmp_path / "no" / "x.py")
-    assert_refused(finished, 1, "No such file or directory", "x.py")
+    assert_refused(
+        finished, 1, "No such file or directory", "x.py", f"make the folder {tmp_path / 'no'} first"
+    )
 
 
 CORRUPT = {
