@@ -42,9 +42,23 @@ def explain(
 ) -> Report:
     """Report what `partition` does with the same arguments, and why: claims, declines, final assignment.
 
-    With the `options` of `build`, the report also lists those that do not take effect on this machine
-    (`Report.remarks`), such as ``{"dnnl": {"precision": "bf16"}}`` on a processor without bfloat16
-    instructions. Raises `CodegenError` if an option or its value is unknown.
+    Parameters
+    ----------
+    mod, targets, policy, prepare, cross_compile, pins, bans, min_work, lock
+        See `partition`.
+    options
+        The options of `build`, by target: the report lists those that do not take effect on this machine
+        (`Report.remarks`), such as ``{"dnnl": {"precision": "bf16"}}`` on a processor without bfloat16
+        instructions.
+
+    Raises
+    ------
+    CodegenError
+        An option or its value is unknown. The other errors are those of `partition`.
+
+    Examples
+    --------
+    >>> print(ar.explain(mod, ["tensorrt", "dnnl"]))  # doctest: +SKIP
     """
     remarks = remarks_on(options, target_names(targets))
     *_, report = _reported(

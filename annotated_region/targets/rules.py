@@ -82,12 +82,21 @@ _PATTERNS: dict[str, dict[str, list[Pattern]]] = {}
 def register_rule(target: str, op_name: str) -> Callable[[Rule], Rule]:
     """Decorator: register the rule that decides whether `target` can run the op `op_name`.
 
-    The last registration wins, so that a notebook cell can be run again.
+    The last registration wins, so that a notebook cell can be run again. The rule gets an `OpView`, and
+    returns True, False, or the reason for declining.
 
     Raises
     ------
     UsageError
         The names are not strings, or the rule is not callable.
+    InvalidBackendError
+        A target cannot have this name.
+
+    Examples
+    --------
+    >>> @ar.register_rule("npu", "relax.nn.conv2d")  # doctest: +SKIP
+    ... def conv2d(op):
+    ...     return op.attrs["groups"] == 1 or f"groups {op.attrs['groups']}"
     """
 
     def register(rule: Rule) -> Rule:
@@ -109,12 +118,31 @@ def register_pattern(
 ) -> Pattern:
     """Register a pattern whose matches `target` claims as composites with the given name.
 
-    Several patterns may share a name; registering the same pattern object again replaces its check.
+    Parameters
+    ----------
+    target
+        The name of the target.
+    name
+        The name of the composites, which the code generator sees; several patterns may share one.
+    pattern
+        What is matched; registering the same pattern object again replaces its check.
+    check
+        Receives each match as TVM's ``PatternCheckContext``, and answers as a rule does: True, False, or the
+        reason for declining. Without a check every match is claimed.
+    annotations
+        Names of parts of the pattern, for ``annotated_expr`` of the check.
 
     Raises
     ------
     UsageError
         The names are not strings, the pattern is not a TVM pattern, or the check is not callable.
+    InvalidBackendError
+        A target cannot have this name.
+
+    Examples
+    --------
+    >>> conv = is_op("relax.nn.conv2d")(wildcard(), wildcard())  # doctest: +SKIP
+    >>> ar.register_pattern("npu", "npu.conv_relu", is_op("relax.nn.relu")(conv))  # doctest: +SKIP
     """
     ensure_known(target)
     entry = Pattern(name, pattern, check, dict(annotations or {}), registered_at=_line_of(currentframe()))
