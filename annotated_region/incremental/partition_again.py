@@ -17,7 +17,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.arguments import target_names
-from annotated_region.checked import checked_class
+from annotated_region.checked import checked, checked_class
 from annotated_region.collector import paused_collector
 from annotated_region.expr_map import ExprMap, ExprSet
 from annotated_region.functions.equal_functions import FunctionContents
@@ -113,6 +113,8 @@ class IncrementalPartition:
     work: IncrementalWork = field(default_factory=IncrementalWork, init=False)
     _state: _State | None = field(default=None, init=False, repr=False)
 
+    @checked
+    @paused_collector()
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         """The partitioned module.
 
@@ -121,10 +123,6 @@ class IncrementalPartition:
         AnnotatedRegionError
             As `annotated_region.partition` does.
         """
-        with paused_collector():
-            return self._partitioned(mod)
-
-    def _partitioned(self, mod: tvm.IRModule) -> tvm.IRModule:
         require_sane_threads()
         source = source_of(mod)
         reason = source if isinstance(source, str) else self._reason()

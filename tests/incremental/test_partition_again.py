@@ -92,6 +92,11 @@ def test_most_edits_keep_most_of_a_function():
     assert kept > 2 * done
 
 
+def test_what_is_no_module_is_refused():
+    with pytest.raises(ar.UsageError, match="the argument mod is None; pass an IRModule"):
+        ar.IncrementalPartition(["sketch"])(None)
+
+
 def test_one_op_of_a_chain_costs_its_part():
     claim_ops("sketch", *CLAIMED)
     mod = chain(1000, gap_every=20)
