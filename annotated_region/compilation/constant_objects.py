@@ -16,12 +16,16 @@ biases scattered among the weights would keep most of these in memory.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO
 
@@ -36,6 +40,8 @@ __all__ = ["ConstantData", "constant_object", "constants_apart"]
 
 ALIGNMENT = 64
 OFFSET_BYTES = 8
+_MOST_BUFFERS = 1024
+"""How many buffers Linux takes in one call."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,12 +69,25 @@ class ConstantData:
         return cls(DataSymbol(name, 0, end), tuple(arrays), offsets)
 
     def write(self, file: BinaryIO, begin: int) -> None:
-        """Write the data to a file from an offset on; the gaps between constants are not written."""
-        file.seek(begin)
-        file.write(np.asarray(self.offsets, np.int64).data)
-        for array, offset in zip(self.arrays, self.offsets, strict=True):
-            file.seek(begin + offset)
-            file.write(np.ascontiguousarray(array).reshape(-1).view("uint8").data)
+        """Write the data to a file from an offset on.
+
+        All of it goes to the system in few calls, so that it can keep two megabytes in one piece of memory
+        and map them by one entry of a page table (`late_constants.py` aligns them).
+        """
+        file.flush()
+        _write_buffers(file.fileno(), self._buffers(), begin)
+
+    def _buffers(self) -> Iterator[memoryview]:
+        """The data from its beginning to its end: offsets, gaps and constants."""
+        table = np.asarray(self.offsets, np.int64)
+        yield table.view("uint8").data
+        end, gap = table.nbytes, memoryview(bytes(PAGE))
+        # An empty constant has the offset of the next one.
+        placed = zip(self.offsets, (array.nbytes for array in self.arrays), self.arrays, strict=True)
+        for offset, size, array in sorted(placed, key=itemgetter(0, 1)):
+            yield gap[: offset - end]
+            yield np.ascontiguousarray(array).reshape(-1).view("uint8").data
+            end = offset + size
 
     def write_object(self, place: Path, header: Header) -> None:
         """Write an object file with the data; `header` is the result of `object_header`."""
@@ -118,6 +137,18 @@ def constant_object(
         place = Path(folder, "constants.o")
         data.write_object(place, header)
         return data, tvm.runtime.load_static_library(str(place), [name])
+
+
+def _write_buffers(handle: int, buffers: Iterable[memoryview], offset: int) -> None:
+    """Write buffers one after the other to a file, from an offset on."""
+    left = deque(buffer for buffer in buffers if len(buffer))
+    while left:
+        written = os.pwritev(handle, list(islice(left, _MOST_BUFFERS)), offset)
+        offset += written
+        while left and written >= len(left[0]):
+            written -= len(left.popleft())
+        if written:
+            left[0] = left[0][written:]
 
 
 def _placed(sizes: Sequence[int]) -> tuple[tuple[int, ...], int]:

@@ -41,7 +41,7 @@ from annotated_region.compilation.elf_format import (
 __all__ = ["LARGE_SECTION", "PAGE", "DataSymbol", "object_header", "symbol_of", "write_object"]
 
 PAGE = 4096
-"""The size of a page; the data is page-aligned in the file and in memory."""
+"""The size of a page; the data is page-aligned in the object file, and in memory."""
 
 LARGE_SECTION = ".lrodata"
 """The section of a library that holds large data that is only read."""
@@ -74,6 +74,7 @@ def write_object(
     symbols: Sequence[DataSymbol],
     size: int,
     write: Callable[[BinaryIO, int], None],
+    alignment: int = PAGE,
 ) -> None:
     """Write an object file with a single data section.
 
@@ -89,6 +90,8 @@ def write_object(
         The size of the section in bytes.
     write
         Called with the file and the file offset of the data; bytes that it does not write are zero.
+    alignment
+        Of the data in the library, in memory as in the file: a multiple of a page.
     """
     write(file, PAGE)
     name, flags = _data_section(header)
@@ -102,7 +105,7 @@ def write_object(
     tail += bytes(-len(tail) % 8)
     sections = (
         Section(starts[0], 0),
-        Section(starts[1], PROGBITS, flags, offset=PAGE, size=size, alignment=PAGE),
+        Section(starts[1], PROGBITS, flags, offset=PAGE, size=size, alignment=alignment),
         Section(starts[2], PROGBITS, offset=end),
         # `link` is the section of the symbol names, `info` the index of the first non-local symbol.
         Section(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -176,6 +177,44 @@ def test_constants_that_are_in_no_object_get_one_if_the_library_is_laid_out_othe
     link_with_constants(linking.linked, files, [data], tmp_path, linking.link)
     assert linking.given[1:] == [["first.o", "reader.o", "constants0.o"]]
     linking.require_right()
+
+
+@pytest.mark.parametrize(("size", "alignment"), [(7 << 20, PAGE), (8 << 20, 2 << 20)])
+def test_many_constants_lie_where_two_megabytes_can_be_mapped_at_once(tmp_path, monkeypatch, size, alignment):
+    monkeypatch.setattr(late_constants, "MANY_BYTES", 8 << 20)
+    linking = Linking(tmp_path, (size, 1))
+    linking.made()
+    with linking.linked.open("rb") as file:
+        header = Header.read(file)
+        assert header is not None
+        last = max(header.segments(file), key=lambda segment: segment.size)
+    assert last.alignment == alignment
+    assert (last.offset - last.address) % alignment == 0
+    loaded = ctypes.CDLL(str(linking.linked))
+    loaded.place.restype = ctypes.c_void_p
+    assert loaded.place(0) % alignment == 0
+    linking.require_right()
+
+
+@pytest.mark.parametrize("most", [1, 7, 100_000])
+def test_what_the_system_takes_in_several_calls_is_whole(tmp_path, monkeypatch, most):
+    """It may take less than it is given, and no more than some buffers at once."""
+    draw = np.random.default_rng(most)
+    arrays = [draw.integers(0, 256, count).astype("uint8") for count in draw.integers(0, 90, 60)]
+    data, write = ConstantData.of("data", arrays), os.pwritev
+
+    def partly(handle: int, buffers: list[memoryview], offset: int) -> int:
+        first = next(buffer for buffer in buffers if len(buffer))
+        return write(handle, [first[:most]], offset)
+
+    monkeypatch.setattr(os, "pwritev", partly)
+    with (tmp_path / "data").open("wb") as file:
+        file.write(b"front")
+        data.write(file, 5)
+    content = (tmp_path / "data").read_bytes()[5:]
+    assert np.frombuffer(content, np.int64, len(arrays)).tolist() == list(data.offsets)
+    for array, offset in zip(arrays, data.offsets, strict=True):
+        assert content[offset : offset + len(array)] == array.tobytes()
 
 
 def test_without_constants_there_is_one_link(tmp_path):

@@ -67,6 +67,7 @@ PRODUCT_FILES = (
     "packed_panels.h",
     "packed_blocks.h",
     "packed_tiles.h",
+    "work_shares.h",
     "packed_rows.h",
     "packed_pairs.h",
     "packed_pair_products.h",

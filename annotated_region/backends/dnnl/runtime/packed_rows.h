@@ -83,29 +83,34 @@ struct PackedRows {
 };
 
 inline size_t few_rows_scratchpad(const PackedRows& work) {
-  return work.padded_bytes(work.rows) + omp_get_max_threads() * work.row_bytes();
+  const int64_t threads = omp_get_max_threads();
+  return work.padded_bytes(work.rows) + threads * work.row_bytes() + WorkShares::bytes(threads);
 }
 
-// The calling thread and the workers process adjacent tiles, which they read as one stream. Each computes the digits of
-// the row itself, because that is faster than reading them from another processor's cache.
+// Each thread computes the digits of the row itself, because that is faster than reading them from another processor's
+// cache.
 inline Kernel few_packed_rows(const PackedRows& work) {
-  return [work, tiles = work.tiles()](const std::vector<char*>& pointers) {
+  const int64_t threads = omp_get_max_threads();
+  return [work, threads, tiles = work.tiles()](const std::vector<char*>& pointers) {
     const PackedWeight& weight = work.weight();
     const float* from = floats(pointers[0]);
     if (work.padded_bytes(1) > 0) {
       pad_rows(from, work.rows, weight.depth, floats(pointers.back()), weight.padded_depth());
       from = floats(pointers.back());
     }
-#pragma omp parallel num_threads(help_is_worth() > 0 ? helpers() + 1 : 1)
-    {
-      const int64_t share = omp_get_thread_num(), shares = omp_get_num_threads();
-      char* const memory = pointers.back() + work.padded_bytes(work.rows) + share * work.row_bytes();
-      const DigitRow digits = digit_row(weight, work.format.digits, memory);
+    char* const rows = pointers.back() + work.padded_bytes(work.rows);
+    const int64_t wanted = std::min<int64_t>(help_is_worth() > 0 ? helpers() + 1 : 1, threads);
+    const WorkShares left(rows + threads * work.row_bytes(), tiles, wanted, kTilesAtOnce);
+#pragma omp parallel num_threads(wanted)
+    if (!left.is_empty()) {
+      const int64_t share = omp_get_thread_num();
+      const DigitRow digits = digit_row(weight, work.format.digits, rows + share * work.row_bytes());
       const bool has_digits = work.format.digits > 0 && make_digits(weight, from, digits);
-      const int64_t begin = tiles * share / shares, end = tiles * (share + 1) / shares;
-      work.each_tile(pointers, begin, end, has_digits ? kTilesAtOnce : 1, [&](const PackedTile& tile) {
-        if (!has_digits) return tile.multiply_floats(work.level, from, 0, work.rows);
-        multiply_digits(tile.weight, tile.stored, digits, tile.bias, tile.to, tile.width);
+      left.each(share, [&](int64_t first, int64_t last) {
+        work.each_tile(pointers, first, last, has_digits ? kTilesAtOnce : 1, [&](const PackedTile& tile) {
+          if (!has_digits) return tile.multiply_floats(work.level, from, 0, work.rows);
+          multiply_digits(tile.weight, tile.stored, digits, tile.bias, tile.to, tile.width);
+        });
       });
     }
   };
