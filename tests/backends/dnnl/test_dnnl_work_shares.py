@@ -1,4 +1,4 @@
-"""Items that threads take one after the other: each is taken once, whoever comes; a share is taken in order."""
+"""Items that threads take one after the other: each once, whoever comes, and those of a share in order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROGRAM = """
 #include <thread>
 #include <vector>
 using namespace annotated_region_dnnl;
-// Threads that come, with the share of each: which takes an item, how often it is taken, and as the how manieth.
+// Threads that come, with the share of each: which of them takes an item, how often it is taken, and when.
 extern "C" void taken(int64_t items, int64_t shares, int64_t at_once, const int64_t* coming, int64_t comers,
                       int64_t* takers, int64_t* times, int64_t* order) {
   std::vector<char> memory(WorkShares::bytes(shares) + 64);
