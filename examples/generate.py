@@ -249,7 +249,7 @@ def build(
     """The library of a Llama; `bits` of None leaves the weights as they are.
 
     `activations` is what numbers are rounded to where they meet weights of few bits: ``"float32"``,
-    ``"int16"`` or ``"int8"``, see ``packed_activations`` of the target.
+    ``"int16"``, ``"int8"`` or ``"bfloat16"``, see ``packed_activations`` of the target.
     """
     module = Network(config, weights).module()
     if bits is not None:
@@ -314,7 +314,7 @@ def main() -> None:
     parser.add_argument("--group", type=int, default=32, help="weights that share a scale")
     parser.add_argument(
         "--activations",
-        choices=("float32", "int16", "int8"),
+        choices=("float32", "int16", "int8", "bfloat16"),
         default="float32",
         help="what numbers are rounded to where they meet weights; fewer bits read a prompt faster",
     )

@@ -21,6 +21,7 @@ from kits.example_files import EXAMPLES, example_module
 from tvm.support import cc
 
 import annotated_region as ar
+from annotated_region.backends.dnnl import processor
 from annotated_region.passes.weight_rounding.rounding import rounded
 
 CAPACITY = 16
@@ -110,14 +111,19 @@ def test_every_step_is_that_of_the_whole_text(setting, prompt):
 
 
 @needs_onednn
-def test_activations_of_8_bits_are_coarser():
-    found = []
-    for activations in ("float32", "int8"):
+@pytest.mark.parametrize(
+    ("coarse", "rounds"),
+    [("int8", has_whole_numbers), ("bfloat16", processor.multiplies_bfloat16_faster)],
+)
+def test_activations_of_8_bits_are_coarser(coarse, rounds):
+    """Those of bfloat16 have as many, in prompts of more than 16 tokens."""
+    found, count = [], 2 * CAPACITY
+    for activations in ("float32", coarse):
         reference = references(4, 32, activations)
-        found.append(example().Llama(reference.built, reference.config, CAPACITY).step(range(CAPACITY)))
+        found.append(example().Llama(reference.built, reference.config, count).step(range(count)))
     error = np.abs(found[1] - found[0]).max() / np.abs(found[0]).max()
     assert error < 0.1
-    assert (error > 1e-3) == has_whole_numbers()
+    assert (error > 1e-3) == rounds()
 
 
 @needs_onednn
