@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -144,6 +145,22 @@ def test_its_python_program_needs_numpy_and_tvm_ffi_alone(bundle: Path, tmp_path
     )
     assert ran.returncode == 0, ran.stderr
     np.testing.assert_allclose(np.load(tmp_path / "output.npy"), expected(), rtol=1e-4, atol=1e-5)
+
+
+@needs_dnnl
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "usage: run_model.py OUTPUT.npy INPUT.npy..."),
+        (["out.npy", "missing.npy"], "run_model.py: [Errno 2] No such file or directory: 'missing.npy'"),
+        (["out.npy"], "run_model.py: Check failed: .* main expects 1 arguments"),
+    ],
+)
+def test_its_python_program_says_what_is_wrong(bundle: Path, words: list[str], said: str) -> None:
+    ran = call(sys.executable, bundle / "example" / "run_model.py", *words)
+    assert ran.returncode == 1
+    assert re.match(said if ".*" in said else re.escape(said), ran.stderr)
+    assert "Traceback" not in ran.stderr
 
 
 @needs_dnnl

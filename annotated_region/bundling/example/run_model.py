@@ -36,6 +36,8 @@ def aligned(array: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     """Run the model once, and write what it answers."""
+    if not sys.argv[1:]:
+        sys.exit("usage: run_model.py OUTPUT.npy INPUT.npy...")
     output, *inputs = sys.argv[1:]
     arrays = [aligned(np.load(path, allow_pickle=False)) for path in inputs]
     answer = load(LIB / "model.so")["main"](*map(tvm_ffi.from_dlpack, arrays))
@@ -44,4 +46,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (OSError, RuntimeError, ValueError) as error:
+        sys.exit(f"run_model.py: {error}")
