@@ -41,7 +41,7 @@ class RegionTime:
     bytes_in, bytes_out
         The bytes transferred into and out of the region per run, without constants.
     steps
-        The times of its primitives or kernels in a call, if the target reports them.
+        The times of its primitives or kernels in a call, if the target reports them: medians of some runs.
     ops
         The bindings of its ops in program order; if equal regions share the function, those of the first.
     """

@@ -98,14 +98,15 @@ def profile(
     while not _is_enough(pairs, rounds):
         pairs.append(math.fsum(run() for run in next(orders)))
     middle = middle_rounds(pairs)
+    targets = {name: region.target for name, region in executable.regions.items() if name in spans[-1]}
     return _profile(
         executable,
-        library,
         [totals[each] for each in middle],
         [machine[each] for each in middle],
         [spans[each] for each in middle],
         len(pairs),
-        _recorded(executable, plain["main"], arguments),
+        _timed_steps(targets, library, plain["main"], arguments)
+        | _recorded(executable, plain["main"], arguments),
     )
 
 
@@ -159,12 +160,11 @@ def _warm_up(
 
 def _profile(
     executable: LinkedExecutable,
-    library: tvm.runtime.Module,
     totals: Sequence[float],
     machine: Sequence[float],
     spans: Sequence[Mapping[str, Span]],
     rounds: int,
-    recorded: Mapping[str, tuple[StepTime, ...]],
+    steps: Mapping[str, tuple[StepTime, ...]],
 ) -> Profile:
     names = list(dict.fromkeys(name for each in spans for name in each))
     seconds = {
@@ -182,7 +182,7 @@ def _profile(
             seconds[name],
             last[name].bytes_in,
             last[name].bytes_out,
-            recorded.get(name) or _steps(executable.regions[name].target, library, name),
+            steps.get(name, ()),
             executable.regions[name].ops,
         )
         for name in ordered
@@ -221,6 +221,26 @@ def _recorded(
     return found
 
 
-def _steps(target: str, library: tvm.runtime.Module, symbol: str) -> tuple[StepTime, ...]:
-    tell = backend_of(target).step_times
-    return () if tell is None else tuple(tell(library, symbol))
+def _timed_steps(
+    targets: Mapping[str, str],
+    library: tvm.runtime.Module,
+    run: Callable[..., object],
+    arguments: Sequence[tvm.runtime.Tensor],
+) -> dict[str, tuple[StepTime, ...]]:
+    """By symbol, the steps of regions whose targets time each run: medians, for one run may be disturbed.
+
+    `targets` has the target of each region that runs.
+    """
+    tellers = {symbol: backend_of(target).step_times for symbol, target in targets.items()}
+    told: dict[str, list[Sequence[StepTime]]] = {symbol: [] for symbol, tell in tellers.items() if tell}
+    for _run in range(_RECORDED if told else 0):
+        run(*arguments)
+        for symbol, tell in tellers.items():
+            if tell is not None:
+                told[symbol].append(tell(library, symbol))
+    return {symbol: tuple(map(_median, zip(*runs, strict=False))) for symbol, runs in told.items()}
+
+
+def _median(steps: Sequence[StepTime]) -> StepTime:
+    """One step in several runs."""
+    return StepTime(steps[0].name, statistics.median(step.seconds for step in steps))

@@ -16,8 +16,9 @@ from annotated_region.backends.dnnl import installation
 from annotated_region.compilation.executable import LinkedRegion
 from annotated_region.profiling import clock as clocks
 from annotated_region.profiling.clock import CallClock, Span
-from annotated_region.profiling.profile import _profile, middle_rounds
+from annotated_region.profiling.profile import _profile, _timed_steps, middle_rounds
 from annotated_region.targets.backend import StepTime
+from annotated_region.testing.registry import temporary_registrations
 
 needs_onednn = pytest.mark.skipif(
     installation.unavailable() is not None, reason=str(installation.unavailable())
@@ -113,10 +114,23 @@ def test_the_slowest_part_comes_first():
     ]
     recorded = {name: (StepTime("step", 1.0),) for name in regions}
     executable: Any = SimpleNamespace(regions=regions)
-    made = _profile(executable, None, [9.0, 11.0], [0.0, 1.0], rounds, 2, recorded)
+    made = _profile(executable, [9.0, 11.0], [0.0, 1.0], rounds, 2, recorded)
     assert [(each.symbol, each.seconds) for each in made.regions] == [("long", 3.0), ("short", 2.0)]
     assert [(each.name, each.seconds) for each in made.host] == [("slow kernel", 3.0), ("kernel", 2.0)]
     assert (made.total, made.machine) == (10.0, 0.5)
+
+
+def test_a_step_takes_the_median_of_several_runs():
+    """A process that takes the processor away for milliseconds in one of them is not seen."""
+    times = iter([2.0, 3.0, 900.0, 2.0, 900.0])
+    with temporary_registrations():
+        ar.register_backend("timed", step_times=lambda _library, _symbol: [StepTime("step", next(times))])
+        ar.register_backend("other")
+        targets = {"one": "timed", "two": "other"}
+        runs: list[object] = []
+        library: Any = None
+        assert _timed_steps(targets, library, runs.append, ["argument"]) == {"one": (StepTime("step", 3.0),)}
+    assert len(runs) == 5
 
 
 def test_nested_calls_count_once(monkeypatch):
