@@ -37,8 +37,17 @@ _LONGEST_NUMBER = 32  # characters
 
 
 def written_document(kind: str, content: Mapping[str, object], indent: int | None = None) -> str:
-    """The text of a document."""
-    return json.dumps({"schema": SCHEMA, "kind": kind, **content}, indent=indent)
+    """The text of a document.
+
+    Raises
+    ------
+    DocumentError
+        Something in it is not JSON, such as an integer of numpy in the details of a policy.
+    """
+    try:
+        return json.dumps({"schema": SCHEMA, "kind": kind, **content}, indent=indent)
+    except TypeError as error:
+        raise DocumentError(f"the {kind} cannot be JSON: {error}; convert it to a plain value") from error
 
 
 def plain_value(value: object) -> object:

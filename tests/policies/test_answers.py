@@ -1,5 +1,6 @@
 """What a policy answers is checked against the claims, and its faults are named."""
 
+import numpy as np
 import pytest
 
 import annotated_region as ar
@@ -71,6 +72,13 @@ def test_regions_that_need_each_others_results_name_the_policy():
         ar.PolicyError, match=r"the policy Strange made a cycle: main: these regions depend on"
     ):
         ar.partition(module_of(chain), ["sketch"], crossed, prepare=False)
+
+
+def test_details_that_are_not_json_are_an_error_of_the_document():
+    told = answering(lambda claims: ar.Resolution(claims[:1], {"ops": np.int64(3)}))
+    report = ar.explain(module_of(SIX_OPS), ["sketch"], told, prepare=False)
+    with pytest.raises(ar.DocumentError, match=r"the report cannot be JSON: .*int64.*; convert it"):
+        report.to_json()
 
 
 class Costs:
