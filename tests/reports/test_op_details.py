@@ -6,7 +6,7 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 
 import annotated_region as ar
-from annotated_region.drawing.quotient import every_op
+from annotated_region.drawing.quotient import quotient
 from annotated_region.expr_map import ExprMap
 from annotated_region.findings.wording import words_for_type, words_for_work
 from annotated_region.functions.marking import bindings_in, marked
@@ -98,7 +98,7 @@ def test_the_summary_says_where_host_ops_come_from():
 
 
 def test_a_box_of_one_op_shows_the_end_of_its_origin():
-    boxes = every_op(explained(network()).functions[0]).boxes
+    boxes = quotient(explained(network()).functions[0]).boxes
     assert [box.lines[:2] for box in boxes[:3]] == [
         ("nn.conv2d", "...0/conv/Conv_of_a_name_too_long_for_a_box"),
         ("tanh", "/act/Tanh"),
