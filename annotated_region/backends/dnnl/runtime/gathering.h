@@ -132,7 +132,12 @@ inline void gather(Builder& builder, const NodeRow& node) {
 // inputs: data, and an index for each element of the result.
 inline void gather_elements(Builder& builder, const NodeRow& node) {
   const auto axis = static_cast<size_t>(parameters_of<ElementRow>(node).axis);
-  const Dims out = builder.dims(node.output);
+  const Dims out = builder.dims(node.output), in = builder.dims(node.inputs[0]);
+  for (size_t each = 0; each < out.size(); ++each) {  // known here alone where extents are symbols
+    if (each == axis || out[each] <= in[each]) continue;
+    throw std::runtime_error("gather_elements: there are " + std::to_string(out[each]) + " indices for " +
+                             std::to_string(in[each]) + " elements along axis " + std::to_string(each));
+  }
   const int64_t extent = builder.dims(node.inputs[0])[axis];
   Dims strides = dense_strides(builder.dims(node.inputs[0]));
   const int64_t along = std::exchange(strides[axis], 0);
