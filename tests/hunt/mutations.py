@@ -205,8 +205,8 @@ MUTATIONS = (
     Mutation(
         "a tail: the last column of all but the first tile of a packed weight",
         "packed_rows.h",
-        "width(std::min(kTileColumns, weight.columns - index * kTileColumns)) {}",
-        "width(std::min(kTileColumns, weight.columns - index * kTileColumns) - (index > 0 ? 1 : 0)) {}",
+        "weight.columns - index * kTileColumns)) {}",
+        "weight.columns - index * kTileColumns) - (index > 0 ? 1 : 0)) {}",
     ),
     Mutation(
         "a part of a joined product: all begin at its first column",
