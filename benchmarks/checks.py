@@ -30,7 +30,8 @@ from tvm import relax
 
 import annotated_region as ar
 from annotated_region.checking.program import CheckedProgram
-from annotated_region.checking.reference import HOST, built_reference
+from annotated_region.checking.reference import built_reference
+from annotated_region.costs.model import HOST
 from annotated_region.passes.pipeline import placed_module
 from annotated_region.testing.light_models import LIGHT_MODELS, input_of, light_model
 

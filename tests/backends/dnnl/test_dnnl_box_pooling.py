@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -93,7 +94,7 @@ def test_no_corner_reads_outside_of_the_image(place, value, aligned):
     """The images before and behind are NaN; a box as large as it may be ends as quickly as any other."""
     image = np.full((3, 2, 5, 6), np.nan, "float32")
     image[1] = 2.0
-    rows = np.float32([[1, 1, 1, 4, 4]] * 3)
+    rows = np.array([[1, 1, 1, 4, 4]] * 3, "float32")
     rows[1, place] = value
     (found,) = on_onednn(pooling(image.shape, rows.shape, -1, 1.0, aligned)).call("main", image, rows)
     assert np.isfinite(found).all()
@@ -103,7 +104,7 @@ def test_no_corner_reads_outside_of_the_image(place, value, aligned):
 
 @pytest.mark.parametrize("number", [-1.0, 2.0, 1e10, -1e10, np.nan, np.inf])
 def test_a_box_of_no_image_is_nan(number):
-    rows = np.float32([[number, 1, 1, 4, 4], [1, 1, 1, 4, 4]])
+    rows = np.array([[number, 1, 1, 4, 4], [1, 1, 1, 4, 4]], "float32")
     (found,) = on_onednn(pooling(IMAGE, rows.shape)).call("main", numbers(IMAGE), rows)
     assert np.isnan(found[0]).all()
     assert np.isfinite(found[1]).all()
@@ -155,7 +156,7 @@ def test_halves_are_pooled_in_float32(dtype):
     np.testing.assert_allclose(found, expected, 3e-2, 3e-2)
 
 
-DECLINED = {
+DECLINED: dict[str, dict[str, Any]] = {
     "the layout NHWC": {"layout": "NHWC"},
     "the pooling mode max": {"mode": "max"},
     "more than 1024 samples": {"samples": 1025},

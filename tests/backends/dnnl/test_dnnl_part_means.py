@@ -29,8 +29,10 @@ def means(data, size):
     result = np.zeros((*data.shape[:2], *size))
     lines = [bounds(extent, parts) for extent, parts in zip(data.shape[2:], size, strict=True)]
     for place in itertools.product(*map(range, size)):
-        window = tuple(slice(*line[part]) for line, part in zip(lines, place, strict=True))
-        result[(..., *place)] = data[(..., *window)].mean(tuple(range(2, data.ndim)), dtype="float64")
+        parts = (slice(*line[part]) for line, part in zip(lines, place, strict=True))
+        window: tuple[slice, ...] = (slice(None), slice(None), *parts)
+        one: tuple[slice | int, ...] = (slice(None), slice(None), *place)
+        result[one] = data[window].mean(tuple(range(2, data.ndim)), dtype="float64")
     return result
 
 
