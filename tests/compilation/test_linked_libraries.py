@@ -38,7 +38,7 @@ class Builder:
     def links(self) -> int:
         return len(self.log.read_text().splitlines()) if self.log.exists() else 0
 
-    def library(self, number: int = 1, options: Sequence[str] = ()) -> Path:
+    def linked(self, number: int = 1, options: Sequence[str] = ()) -> Path:
         """A library that says a number, in a new folder."""
         folder = self.folder / f"built{self.built}"
         self.built += 1
@@ -64,7 +64,7 @@ def builder(tmp_path, monkeypatch):
 
 
 def test_the_same_objects_are_linked_once_and_give_the_same_file(builder):
-    first, second = builder.library(), builder.library()
+    first, second = builder.linked(), builder.linked()
     assert builder.links() == 1
     assert first.read_bytes() == second.read_bytes()
     assert first.stat().st_mode == second.stat().st_mode
@@ -72,9 +72,9 @@ def test_the_same_objects_are_linked_once_and_give_the_same_file(builder):
 
 
 def test_other_objects_and_other_options_are_linked(builder):
-    assert answer(builder.library()) == 1
-    assert answer(builder.library(2)) == 2
-    named = builder.library(options=["-Wl,-soname,other.so"])
+    assert answer(builder.linked()) == 1
+    assert answer(builder.linked(2)) == 2
+    named = builder.linked(options=["-Wl,-soname,other.so"])
     assert builder.links() == 3
     told = subprocess.run(["readelf", "-d", named], capture_output=True, text=True, check=True).stdout
     assert "other.so" in told
@@ -82,9 +82,9 @@ def test_other_objects_and_other_options_are_linked(builder):
 
 @pytest.mark.parametrize("variable", ["LIBRARY_PATH", "LD_RUN_PATH"])
 def test_the_environment_of_the_linker_counts(builder, monkeypatch, variable):
-    builder.library()
+    builder.linked()
     monkeypatch.setenv(variable, str(builder.folder))
-    builder.library()
+    builder.linked()
     assert builder.links() == 2
 
 
@@ -98,10 +98,10 @@ def test_another_version_of_a_library_that_an_option_names_counts(builder):
         return ["-Wl,--no-as-needed", f"-L{builder.folder}", "-lengine"]
 
     options = made("libengine.so.1")
-    builder.library(options=options)
-    builder.library(options=options)
+    builder.linked(options=options)
+    builder.linked(options=options)
     assert builder.links() == 1
-    newer = builder.library(options=made("libengine.so.2"))
+    newer = builder.linked(options=made("libengine.so.2"))
     assert builder.links() == 2
     told = subprocess.run(["readelf", "-d", newer], capture_output=True, text=True, check=True).stdout
     assert "libengine.so.2" in told
@@ -112,32 +112,32 @@ def test_with_a_file_in_the_options_nothing_is_kept(builder, form):
     script = builder.folder / "exports"
     script.write_text("-DX\n" if form[0] == "@" else "{ global: answer; };\n")
     for _ in range(2):
-        assert answer(builder.library(options=[form.format(script)])) == 1
+        assert answer(builder.linked(options=[form.format(script)])) == 1
     assert builder.links() == 2
     assert entries() == []
 
 
 def test_large_objects_are_not_kept(builder, monkeypatch):
     monkeypatch.setattr(linked_libraries, "LARGEST_BYTES", 100)
-    builder.library()
+    builder.linked()
     assert entries() == []
 
 
 def test_a_damaged_library_is_linked_again(builder):
-    builder.library()
+    builder.linked()
     (entry,) = entries()
     content = bytearray(entry.read_bytes())
     content[len(content) // 2] ^= 1
     entry.write_bytes(content)
     with pytest.warns(CacheWarning, match="is damaged; it is removed and rebuilt"):
-        assert answer(builder.library()) == 1
+        assert answer(builder.linked()) == 1
     assert builder.links() == 2
 
 
 def test_what_cannot_be_linked_is_not_kept(builder):
     for _ in range(2):
         with pytest.raises(RuntimeError, match="no_such_engine"):
-            builder.library(options=["-lno_such_engine"])
+            builder.linked(options=["-lno_such_engine"])
     assert builder.links() == 2
     assert entries() == []
 
@@ -145,7 +145,7 @@ def test_what_cannot_be_linked_is_not_kept(builder):
 def test_others_may_run_what_was_taken_as_what_was_linked(builder):
     before = os.umask(0o022)
     try:
-        modes = [builder.library().stat().st_mode & 0o777 for _ in range(2)]
+        modes = [builder.linked().stat().st_mode & 0o777 for _ in range(2)]
     finally:
         os.umask(before)
     assert modes == [0o755, 0o755]
