@@ -117,6 +117,13 @@ def test_with_a_file_in_the_options_nothing_is_kept(builder, form):
     assert entries() == []
 
 
+def test_with_a_library_of_the_system_nothing_is_kept(builder):
+    for _ in range(2):
+        assert answer(builder.linked(options=["-lm"])) == 1
+    assert builder.links() == 2
+    assert entries() == []
+
+
 def test_large_objects_are_not_kept(builder, monkeypatch):
     monkeypatch.setattr(linked_libraries, "LARGEST_BYTES", 100)
     builder.linked()
