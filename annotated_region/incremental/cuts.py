@@ -20,8 +20,8 @@ from tvm import relax
 from annotated_region.expr_map import ExprMap, ExprSet
 from annotated_region.passes.preparation.reads import reads_of
 from annotated_region.targets.asking import refusal_by_rule
-from annotated_region.targets.matching import may_hold
 from annotated_region.targets.op_view import OpView
+from annotated_region.targets.pattern_parts import may_hold
 from annotated_region.targets.rules import patterns_of
 
 __all__ = ["SHORTEST", "Separable", "cut_into_parts", "reads_only"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from annotated_region.targets.asking import refusal_by_rule
 from annotated_region.targets.backend import backend_of
-from annotated_region.targets.matching import ops_of_pattern
 from annotated_region.targets.op_view import OpView
+from annotated_region.targets.pattern_parts import ops_of_pattern
 from annotated_region.targets.rules import Pattern, patterns_of
 
 __all__ = ["Claimants"]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import tvm
 from tvm import relax
@@ -13,16 +12,16 @@ from tvm.relax import dpl
 
 from annotated_region.dataflow.graph import DEAD, DataflowGraph, NodeKind
 from annotated_region.errors import RuleError
-from annotated_region.expr_map import ExprMap, ExprSet
+from annotated_region.expr_map import ExprMap
 from annotated_region.ids import NodeId
 from annotated_region.notes import DeclineReason, Refusal
 from annotated_region.origins import described
 from annotated_region.targets.asking import refusal_of
+from annotated_region.targets.pattern_parts import depth_of_pattern
 from annotated_region.targets.rules import Pattern
-from annotated_region.tvm_adapter.nodes import TypePattern
 from annotated_region.tvm_adapter.ops import pattern_check_context
 
-__all__ = ["Match", "Matcher", "may_hold", "ops_of_pattern", "without_outranked"]
+__all__ = ["Match", "Matcher", "without_outranked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +70,9 @@ class Matcher:
         RuleError
             The check of a pattern raised, or returned an invalid answer.
         """
-        by_op: dict[str | None, list[tuple[Pattern, int | None]]] = {}
+        by_op: dict[str | None, list[Pattern]] = {}
         for pattern in patterns:
-            by_op.setdefault(_root_op(pattern.pattern), []).append((pattern, _depth(pattern.pattern)))
+            by_op.setdefault(pattern.root_op, []).append(pattern)
         for number, node in self.graph.numbered():
             op = node.value.op if isinstance(node.value, relax.Call) else None
             if node.kind is not NodeKind.OPERATION or not isinstance(op, tvm.ir.Op):
@@ -81,8 +80,8 @@ class Matcher:
             candidates = (*by_op.get(op.name, ()), *by_op.get(None, ()))
             if not candidates:
                 continue
-            near = self.values_near(number, [depth for _pattern, depth in candidates])
-            for pattern, _depth_of_it in candidates:
+            near = self.values_near(number, [pattern.depth for pattern in candidates])
+            for pattern in candidates:
                 found = pattern.pattern.extract_matched_expr(node.value, near)
                 if found is not None:
                     yield self.match(pattern, number, found)
@@ -108,7 +107,7 @@ class Matcher:
 
     def found(self, pattern: dpl.DFPattern, root: NodeId) -> Mapping[dpl.DFPattern, relax.Expr] | None:
         """The expressions that the parts of a pattern match at a node; None if it does not match there."""
-        near = self.values_near(root, [_depth(pattern)])
+        near = self.values_near(root, [depth_of_pattern(pattern)])
         found: Mapping[dpl.DFPattern, relax.Expr] | None = pattern.extract_matched_expr(
             self.graph.nodes[root].value, near
         )
@@ -214,81 +213,3 @@ def without_outranked(matches: Iterable[Match]) -> list[Match]:
         else:
             outranked.add(place)
     return [match for place, match in enumerate(found) if place not in outranked]
-
-
-def ops_of_pattern(pattern: dpl.DFPattern) -> dict[str, None] | None:
-    """The names of the ops in a pattern; None if it contains an unknown kind of pattern."""
-    found: dict[str, None] = {}
-    for part, is_known in _parts_of_all(pattern):
-        if not is_known:
-            return None
-        if isinstance(part, dpl.ExprPattern) and isinstance(part.expr, tvm.ir.Op):
-            found[str(part.expr.name)] = None
-    return found
-
-
-def may_hold(pattern: dpl.DFPattern, op: str) -> bool:
-    """Whether a match of a pattern may hold a call of an op; where that is not known it may."""
-    return any(
-        not is_known or (isinstance(part, dpl.CallPattern) and _may_call(part.op, op))
-        for part, is_known in _parts_of_all(pattern)
-    )
-
-
-def _parts_of_all(pattern: dpl.DFPattern) -> Iterator[tuple[dpl.DFPattern, bool]]:
-    """Each pattern inside a pattern once, itself included, and whether its kind is known."""
-    work, seen = [pattern], ExprSet([pattern])
-    while work:
-        part = work.pop()
-        parts = _parts(part)
-        yield part, parts is not None
-        for each in parts or ():
-            if each not in seen:
-                seen.add(each)
-                work.append(each)
-
-
-def _may_call(callee: dpl.DFPattern, op: str) -> bool:
-    if isinstance(callee, dpl.OrPattern):
-        return _may_call(callee.left, op) or _may_call(callee.right, op)
-    if isinstance(callee, dpl.ExprPattern) and isinstance(callee.expr, tvm.ir.Op):
-        return str(callee.expr.name) == op
-    return True
-
-
-def _depth(pattern: dpl.DFPattern, known: ExprMap[int | None] | None = None) -> int | None:
-    """The longest chain of values in a pattern; None if unknown."""
-    known = ExprMap() if known is None else known
-    if pattern not in known:
-        parts = _parts(pattern)
-        depths = None if parts is None else [_depth(part, known) for part in parts]
-        unknown = depths is None or None in depths
-        known[pattern] = None if unknown else 1 + max(filter(None, depths or ()), default=0)
-    return known[pattern]
-
-
-def _parts(pattern: dpl.DFPattern) -> Sequence[dpl.DFPattern] | None:
-    """The sub-patterns of a pattern; None for an unknown kind."""
-    parts = _PARTS.get(type(pattern))
-    return None if parts is None else parts(pattern)
-
-
-_KINDS: dict[tuple[type, ...], Callable[[Any], Sequence[dpl.DFPattern]]] = {
-    (dpl.CallPattern,): lambda pattern: [pattern.op, *pattern.args],
-    (dpl.TuplePattern, dpl.UnorderedTuplePattern): lambda pattern: list(pattern.fields),
-    (dpl.TupleGetItemPattern,): lambda pattern: [pattern.tuple],
-    (dpl.OrPattern, dpl.AndPattern): lambda pattern: [pattern.left, pattern.right],
-    (dpl.NotPattern,): lambda pattern: [pattern.reject],
-    (TypePattern, dpl.DataTypePattern, dpl.ShapePattern, dpl.AttrPattern): lambda pattern: [pattern.pattern],
-    (dpl.ExprPattern, dpl.VarPattern, dpl.ConstantPattern, dpl.WildcardPattern): lambda _pattern: [],
-    (dpl.GlobalVarPattern, dpl.ExternFuncPattern, dpl.PrimArrPattern): lambda _pattern: [],
-}
-_PARTS = {kind: parts for kinds, parts in _KINDS.items() for kind in kinds}
-
-
-def _root_op(pattern: dpl.DFPattern) -> str | None:
-    """The op at the root of every match; None if it is not fixed."""
-    if isinstance(pattern, dpl.CallPattern) and isinstance(pattern.op, dpl.ExprPattern):
-        expr = pattern.op.expr
-        return str(expr.name) if isinstance(expr, tvm.ir.Op) else None
-    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from inspect import currentframe
 from types import FrameType
 
@@ -17,6 +18,7 @@ from annotated_region.errors import RuleError
 from annotated_region.targets.backend import describe, ensure_known
 from annotated_region.targets.built_in import load_built_in
 from annotated_region.targets.op_view import OpView
+from annotated_region.targets.pattern_parts import depth_of_pattern, root_op
 from annotated_region.targets.tvm_generators import TVM_GENERATORS
 
 __all__ = [
@@ -40,7 +42,7 @@ AttributesGetter = Callable[[Mapping[str, relax.Expr]], Mapping[str, object]]
 """Maps the expressions matched by the annotated sub-patterns to extra attributes of the composite."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pattern:
     """A pattern whose matches a target claims as composites.
 
@@ -72,6 +74,16 @@ class Pattern:
     rank: int | None = None
     registered_at: str = field(default="", compare=False)
     attributes: AttributesGetter | None = None
+
+    @cached_property
+    def root_op(self) -> str | None:
+        """The op at the root of every match; None if it is not fixed."""
+        return root_op(self.pattern)
+
+    @cached_property
+    def depth(self) -> int | None:
+        """The longest chain of values in a match; None if unknown."""
+        return depth_of_pattern(self.pattern)
 
 
 _RULES: dict[str, dict[str, Rule]] = {}

@@ -15,7 +15,7 @@ from tvm.relax.dpl import (
 
 from annotated_region.dataflow.walk import read_dataflow
 from annotated_region.ids import NodeId
-from annotated_region.targets import matching
+from annotated_region.targets import pattern_parts
 from annotated_region.targets.matching import Matcher
 from annotated_region.targets.rules import Pattern
 from annotated_region.testing.strategies import functions
@@ -95,19 +95,19 @@ def test_names_and_bound_constants_on_the_way_are_seen_through():
     ],
 )
 def test_a_pattern_is_as_deep_as_its_longest_chain(pattern, depth):
-    assert matching._depth(pattern) == depth
+    assert pattern_parts.depth_of_pattern(pattern) == depth
 
 
 def test_a_pattern_of_many_equal_parts_is_measured_once_each():
     pattern = relu(ANY)
     for _ in range(60):
         pattern = add(pattern, pattern)
-    assert matching._depth(pattern) == 62
+    assert pattern_parts.depth_of_pattern(pattern) == 62
 
 
 def test_a_kind_of_pattern_that_is_not_known_sees_the_whole_function():
     body = tvm.relax.dpl.FunctionPattern([ANY], ANY)
-    assert matching._depth(relu(body)) is None
+    assert pattern_parts.depth_of_pattern(relu(body)) is None
     assert isinstance(PATTERNS["attributes"], AttrPattern)
     x = relax.Var("x", relax.TensorType((2,), "float32"))
     builder = relax.BlockBuilder()
