@@ -32,7 +32,7 @@ from annotated_region.progress import shown
 from annotated_region.tvm_adapter.modules import cpp_module, register_generator
 from annotated_region.tvm_adapter.nodes import Constant
 
-__all__ = ["generate", "register_codegen", "region_graph"]
+__all__ = ["generate", "region_graph", "register_codegen", "with_activations"]
 
 
 def region_graph(
@@ -107,7 +107,7 @@ def generate(
         _with_constants(function, names, values, settings.finite_math)
         for function in shown(functions, lambda each: str(each.attrs["global_symbol"]))
     ]
-    units = [_unit(_with_activations(graph, settings), part, settings.precision) for graph, part in made]
+    units = [_unit(with_activations(graph, settings), part, settings.precision) for graph, part in made]
     units[0].import_module(cpp_module(runtime_unit(), ["annotated_region_dnnl_runtime"]))
     return units
 
@@ -144,14 +144,14 @@ def _unit(
     return module
 
 
-def _with_activations(graph: Graph, settings: GeneratorSettings) -> Graph:
+def with_activations(graph: Graph, settings: GeneratorSettings) -> Graph:
     """The graph with rows of the precision of the settings wherever weights are packed."""
     for index, node in enumerate(graph.nodes):
         if isinstance(node.parameters, PackedProduct):
             parameters = replace(node.parameters, digits=settings.digits, rounds=settings.rounds_activations)
             graph.nodes[index] = replace(node, parameters=parameters)
     if graph.in_floats:
-        _with_activations(graph.in_floats, settings)
+        with_activations(graph.in_floats, settings)
     return graph
 
 

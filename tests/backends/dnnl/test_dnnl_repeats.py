@@ -321,7 +321,7 @@ NETWORKS: Mapping[str, Callable[[], tvm.IRModule]] = {
 
 def answered(function: relax.Function) -> tuple[bytes, str, str]:
     """The answer of a region, its plan and its tables."""
-    region = InterpretedRegion(function, ConstantNames())
+    region = InterpretedRegion(function, ConstantNames(), {})
     numbers = np.random.default_rng(3)
     data = [numbers.standard_normal((5, WIDTH)).astype("float32") for _ in function.params]
     result = tvm.runtime.empty((5, WIDTH), "float32")

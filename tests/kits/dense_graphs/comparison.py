@@ -49,18 +49,21 @@ class Expectation:
         What it is called with.
     values
         The results, each as often as errors were drawn.
+    operands
+        What products may round of their operands; see `Noise`.
     """
 
     mod: tvm.IRModule
     inputs: list[np.ndarray]
     values: list[list[Value]]
+    operands: float = 0.0
 
     def difference(self, results: Sequence[np.ndarray]) -> Difference | None:
         """What is wrong with the results of an engine; None if nothing is."""
         found = self._difference(results)
         if found is not None and len(self.values) < MANY:
             for seed in range(len(self.values), MANY):
-                self.values.append(evaluate(self.mod, "main", self.inputs, seed))
+                self.values.append(evaluate(self.mod, "main", self.inputs, seed, self.operands))
             found = self._difference(results)
         return found
 
@@ -74,7 +77,9 @@ class Expectation:
         return None
 
 
-def expectations(mod: tvm.IRModule, recipe: Recipe, draws: int = FEW) -> list[Expectation]:
+def expectations(
+    mod: tvm.IRModule, recipe: Recipe, draws: int = FEW, operands: float = 0.0
+) -> list[Expectation]:
     """What each call of a graph has to give, with errors drawn a few times.
 
     Raises
@@ -85,8 +90,8 @@ def expectations(mod: tvm.IRModule, recipe: Recipe, draws: int = FEW) -> list[Ex
     found = []
     for call in range(len(recipe.calls)):
         inputs = input_values(recipe, call)
-        values = [evaluate(mod, "main", inputs, seed) for seed in range(draws)]
-        found.append(Expectation(mod, inputs, values))
+        values = [evaluate(mod, "main", inputs, seed, operands) for seed in range(draws)]
+        found.append(Expectation(mod, inputs, values, operands))
     return found
 
 

@@ -65,7 +65,7 @@ EMPTY_CALLS = (({"n": 0}, {"n": 2}), ({"n": 3}, {"n": 0}), ({"n": 1}, {"n": 0}))
 CALLS = (({"n": 1}, {"n": 3}), ({"n": 2}, {"n": 1}), ({"n": 3}, {"n": 2}), ({"n": 1}, {"n": 1}))
 
 
-def generated(seed: int, extras: bool = False) -> Recipe:
+def generated(seed: int, extras: bool = False, packs: bool = False) -> Recipe:
     """The recipe of a seed: two to eight ops, more only where one idiom has more.
 
     Parameters
@@ -74,6 +74,8 @@ def generated(seed: int, extras: bool = False) -> Recipe:
         The same one gives the same graph.
     extras
         Whether ops that oneDNN does not have are among them.
+    packs
+        Whether products with packed weights are in nearly all of them.
     """
     edgy = bool(np.random.default_rng([seed, 21]).random() < EDGY)
     rare = bool(np.random.default_rng([seed, 23]).random() < RARE)
@@ -81,7 +83,7 @@ def generated(seed: int, extras: bool = False) -> Recipe:
     rng = np.random.default_rng([seed, 20])
     symbolic = rng.random() < 0.22
     parted = symbolic and bool(np.random.default_rng([seed, 24]).random() < PARTED)
-    packed = bool(np.random.default_rng([seed, 25]).random() < WITH_PACKED)
+    packed = packs or bool(np.random.default_rng([seed, 25]).random() < WITH_PACKED)
     formed = bool(np.random.default_rng([seed, 26]).random() < FORMED)
     seldom = (*(ELEMENTARY if rare else ()), *(PARTS if parted else ()), *(PACKED if packed else ()))
     idioms = (*idioms, *seldom, *(FORMS if formed else ()))

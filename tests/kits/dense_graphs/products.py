@@ -10,7 +10,16 @@ import numpy as np
 
 from kits.dense_graphs.elementwise import moved_whole
 from kits.dense_graphs.reductions import softmax
-from kits.dense_graphs.values import UNIT, Noise, UnfitValuesError, Value, disturbed, moved, planes_of
+from kits.dense_graphs.values import (
+    UNIT,
+    Noise,
+    UnfitValuesError,
+    Value,
+    disturbed,
+    moved,
+    planes_of,
+    rounded_rows,
+)
 
 __all__ = ["PRODUCTS"]
 
@@ -34,7 +43,8 @@ def _contracted(noise: Noise, function: Callable[..., Array], values: Sequence[V
 def _matmul(noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     if not args[0].is_float:
         return moved_whole(np.matmul, args)
-    return _contracted(noise, np.matmul, args)
+    read = [rounded_rows(noise, each) for each in args] if noise.operands else args
+    return _contracted(noise, np.matmul, read)
 
 
 def _windows(x: Array, kernel: Sequence[int], attrs: Mapping[str, Any], outside: float) -> Array:

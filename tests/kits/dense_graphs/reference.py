@@ -32,9 +32,13 @@ class UnknownOpError(Exception):
 
 
 def evaluate(
-    mod: tvm.IRModule, name: str, inputs: Sequence[np.ndarray], seed: int | Sequence[int] = 0
+    mod: tvm.IRModule,
+    name: str,
+    inputs: Sequence[np.ndarray],
+    seed: int | Sequence[int] = 0,
+    operands: float = 0.0,
 ) -> list[Value]:
-    """What a function of a module computes, with errors drawn from `seed`.
+    """What a function of a module computes, with errors drawn from `seed`; of `operands`, see `Noise`.
 
     Raises
     ------
@@ -43,7 +47,7 @@ def evaluate(
     UnknownOpError
         The function holds an op that the reference does not know.
     """
-    evaluation = Evaluation(mod, Noise(np.random.default_rng(seed)))
+    evaluation = Evaluation(mod, Noise(np.random.default_rng(seed), operands))
     with np.errstate(all="ignore"):
         result = evaluation.function(mod[name], [source(array) for array in inputs])
     return list(result) if isinstance(result, tuple) else [result]

@@ -28,6 +28,7 @@ __all__ = [
     "moved",
     "planes_of",
     "require_numbers",
+    "rounded_rows",
     "source",
 ]
 
@@ -70,9 +71,19 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """Where errors come from."""
+    """Where errors come from.
+
+    Attributes
+    ----------
+    rng
+        What draws them.
+    operands
+        What rounding may change of an operand of a product, as a part of the largest in its row; 0 where
+        products read their operands as they are.
+    """
 
     rng: np.random.Generator
+    operands: float = 0.0
 
     def parts(self, shape: tuple[int, ...]) -> Array:
         """For each element a part of the largest error, up or down; no two errors cancel exactly."""
@@ -142,6 +153,14 @@ def halved(noise: Noise, value: Value, dtype: str) -> Value:
     size = np.where(exact | ~np.isfinite(clean), 0.0, unit * np.maximum(np.abs(clean), least))
     parts = noise.parts(clean.shape)
     return Value(clean, value.wide + size * parts, value.sharp + size * parts, exact)
+
+
+def rounded_rows(noise: Noise, value: Value) -> Value:
+    """An operand of a product that rounds what it reads, each row by its largest number."""
+    finite = np.where(np.isfinite(value.clean), np.abs(value.clean), 0.0)
+    size = noise.operands * np.max(finite, axis=-1, keepdims=True, initial=0.0)
+    parts = size * noise.parts(value.clean.shape)
+    return Value(value.clean, value.wide + parts, value.sharp + parts, value.exact & (size == 0))
 
 
 def _stored(values: Array) -> Array:

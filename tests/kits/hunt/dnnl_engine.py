@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,18 +24,18 @@ __all__ = ["build"]
 installation._find = cache(installation._find)  # what is installed stays so while a hunt runs
 
 
-def build(mod: tvm.IRModule) -> PartitionedEngine:
-    """A graph on dnnl; the rewriter verifies each of its steps."""
+def build(mod: tvm.IRModule, options: Mapping[str, object] = MappingProxyType({})) -> PartitionedEngine:
+    """A graph on dnnl with options of that target; the rewriter verifies each of its steps."""
     partitioned = ar.partition(mod, ["dnnl"])
     with verification(verify):
-        return PartitionedEngine(partitioned, _Region)
+        return PartitionedEngine(partitioned, partial(_Region, options=options))
 
 
 class _Region:
     """A region from its tables."""
 
-    def __init__(self, func: relax.Function, names: Mapping[Any, str]) -> None:
-        self._region = InterpretedRegion(func, names)
+    def __init__(self, func: relax.Function, names: Mapping[Any, str], options: Mapping[str, object]) -> None:
+        self._region = InterpretedRegion(func, names, options)
 
     def __call__(self, arguments: Sequence[Any], results: Sequence[Result]) -> list[np.ndarray]:
         made = [poisoned(*result) for result in results]

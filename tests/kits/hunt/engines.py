@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import TypeAlias
 
@@ -15,8 +17,30 @@ from kits.dense_graphs.recipe import Recipe, of_type
 __all__ = ["TARGETS", "Build", "Engine", "LeftOutError", "build_of", "recipe_of"]
 
 Engine: TypeAlias = Callable[[Sequence[np.ndarray]], list[np.ndarray]]
-Build: TypeAlias = Callable[[tvm.IRModule, int], Mapping[str, Engine]]
+
+Forms: TypeAlias = Callable[[tvm.IRModule, int], Mapping[str, Engine]]
 """The forms of a graph that a target runs, by name; the number is the graph's seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What makes a target's engines of a graph.
+
+    Attributes
+    ----------
+    forms
+        Makes them.
+    operands
+        What their products may round of their operands; see `kits.dense_graphs.values.Noise`.
+    """
+
+    forms: Forms
+    operands: float = 0.0
+
+    def __call__(self, mod: tvm.IRModule, seed: int) -> Mapping[str, Engine]:
+        """The engines of a graph with a seed, by the names of their forms."""
+        return self.forms(mod, seed)
+
 
 HALVES = {
     "dnnl_float16": "float16",
@@ -26,7 +50,14 @@ HALVES = {
 }
 """Targets whose graphs' floats have half the bits."""
 
-TARGETS = ("dnnl", "onnxruntime", "openvino", "tensorrt", "passes", *HALVES)
+PACKED = {
+    "dnnl_packed_int16": ({"packed_activations": "int16"}, 2.0**-15),
+    "dnnl_packed_int8": ({"packed_activations": "int8"}, 2.0**-7),
+    "dnnl_packed_bfloat16": ({"packed_activations": "bfloat16"}, 2.0**-8),
+}
+"""Targets whose graphs have packed weights: their options, and what a product may round of its operands."""
+
+TARGETS = ("dnnl", "onnxruntime", "openvino", "tensorrt", "passes", *HALVES, *PACKED)
 
 
 class LeftOutError(Exception):
@@ -35,7 +66,7 @@ class LeftOutError(Exception):
 
 def recipe_of(target: str, seed: int) -> Recipe:
     """The graph of a seed for a target; dnnl gets none of the ops that it has nothing for."""
-    recipe = generated(seed, extras=not target.startswith("dnnl"))
+    recipe = generated(seed, extras=not target.startswith("dnnl"), packs=target in PACKED)
     return of_type(recipe, HALVES[target]) if target in HALVES else recipe
 
 
@@ -43,13 +74,14 @@ def build_of(target: str) -> Build:
     """What builds graphs for a target; makes ready what takes longer than a graph may."""
     target = target if target not in HALVES else target.rpartition("_")[0]
     if target == "passes":
-        build: Build = import_module("kits.hunt.passes_engine").build
-        return build
-    if target == "dnnl":
+        return Build(import_module("kits.hunt.passes_engine").build)
+    operands = 0.0
+    if target == "dnnl" or target in PACKED:
         import_module("kits.hunt.table_interpreter").interpreter()
-        make = import_module("kits.hunt.dnnl_engine").build
+        options, operands = PACKED.get(target, ({}, 0.0))
+        make = partial(import_module("kits.hunt.dnnl_engine").build, options=options)
     elif target == "openvino":
         make = import_module("kits.hunt.openvino_engine").build_openvino
     else:
         make = getattr(import_module("kits.hunt.onnx_engine"), f"build_{target}")
-    return lambda mod, _seed: {target: make(mod)}
+    return Build(lambda mod, _seed: {target: make(mod)}, operands)

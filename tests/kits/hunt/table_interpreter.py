@@ -16,10 +16,11 @@ import tvm_ffi
 from tvm import relax
 from tvm.support import cc
 
-from annotated_region.backends.dnnl.codegen import region_graph
+from annotated_region.backends.dnnl.codegen import region_graph, with_activations
 from annotated_region.backends.dnnl.embedding import constants_value
 from annotated_region.backends.dnnl.emission import constants_of, emit_region
 from annotated_region.backends.dnnl.installation import build_options
+from annotated_region.backends.dnnl.options import GeneratorSettings
 from annotated_region.backends.dnnl.runtime_units import RUNTIME, runtime_parts
 from annotated_region.cache import private_cache_folder
 from annotated_region.compilation.objects import SharedLibraryLinker
@@ -27,6 +28,8 @@ from kits.hunt.table_layout import Layout
 from kits.hunt.table_reader import read_tables
 
 __all__ = ["InterpretedRegion", "interpreter"]
+
+Options = Mapping[str, object]
 
 SHIM = """
 #include <tvm/ffi/tvm_ffi.h>
@@ -121,12 +124,16 @@ class InterpretedRegion:
     """An external function of the dnnl backend, ready to run from its tables."""
 
     def __init__(
-        self, function: relax.Function, names: Mapping[Any, str], precision: str = "fp32", joins: bool = True
+        self, function: relax.Function, names: Mapping[Any, str], options: Options, joins: bool = True
     ) -> None:
-        """Generate the tables of `function`; `names` are TVM's names of the constants of its module."""
-        self.graph = region_graph(function, names, joins=joins)
+        """Generate the tables of `function` with options of the target.
+
+        TVM's `names` are those of the constants of its module.
+        """
+        settings = GeneratorSettings.of(options)
+        self.graph = with_activations(region_graph(function, names, joins=joins), settings)
         self._interpreter = interpreter()
-        self._tables = read_tables(emit_region(self.graph, precision), self._interpreter.layout)
+        self._tables = read_tables(emit_region(self.graph, settings.precision), self._interpreter.layout)
         self._handle = self._interpreter.create(self._tables.address)
         values = {name: constant.value for constant, name in names.items()}
         constants = [constants_value(self.graph, name, values) for name in constants_of(self.graph)]
