@@ -17,6 +17,7 @@ from annotated_region.importing.onnx_converters import (  # noqa: F401 - each re
     contributed_attention,
     convolution,
     deconvolution,
+    deformed,
     detection,
     einsum,
     elementwise,

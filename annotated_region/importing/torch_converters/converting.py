@@ -11,6 +11,7 @@ from annotated_region.importing.torch_converters import (  # noqa: F401 - each r
     clamps,
     convolutions,
     copies,
+    deformed,
     distances,
     embedding_bags,
     fourier,
