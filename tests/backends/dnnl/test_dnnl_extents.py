@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import tvm
@@ -50,6 +52,20 @@ def test_a_range_may_begin_behind_what_came_before() -> None:
         given = [np.full((each, 4), 0.5, "float32") for each in (rows, fresh)]
         expected = 0.5 * np.arange(rows, rows + fresh)[:, None] + np.full((fresh, 4), 0.5 * rows)
         np.testing.assert_array_equal(machine.call("main", *given)[0], expected)
+
+
+@needs_onednn
+@pytest.mark.parametrize("divide", [tirx.floordiv, tirx.floormod])
+def test_an_extent_that_is_divided_by_zero_is_an_error(divide: Callable[..., tirx.Expr]) -> None:
+    """The processor ends the process for such a division."""
+    x, other = var("x", N), var("other", M, 2)
+    positions = op.astype(op.arange(0, divide(N, M), 1, "int64"), "float32")
+    machine = whole(single([x, other], op.add(op.sum(positions), op.add(op.sum(x), op.sum(other)))))
+    ones = np.ones(7, "float32")
+    expected = 7 + 4 + sum(range(3 if divide is tirx.floordiv else 1))
+    assert machine.call("main", ones, np.ones((2, 2), "float32"))[0] == expected
+    with pytest.raises(ValueError, match="an extent of a region is divided by one that is 0"):
+        machine.call("main", ones, np.ones((0, 2), "float32"))
 
 
 @needs_onednn

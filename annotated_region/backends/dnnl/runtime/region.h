@@ -168,6 +168,10 @@ class Region {
 // Marked used: the unit with the tables may have been compiled without these definitions.
 #define ANNOTATED_REGION_DEFINE __attribute__((used)) inline
 
+ANNOTATED_REGION_DEFINE void refuse_division_by_zero() {
+  TVM_FFI_THROW(ValueError) << "the inputs are out of range: an extent of a region is divided by one that is 0";
+}
+
 ANNOTATED_REGION_DEFINE void run_once(Plan& plan) { Instance(plan).run({}, {}, {}); }
 
 ANNOTATED_REGION_DEFINE RegionHandle::RegionHandle(const GraphTable& graph) : region_(new Region(graph)) {}

@@ -18,8 +18,14 @@ constexpr float infinity = __builtin_inff();
 constexpr int64_t larger(int64_t left, int64_t right) { return left < right ? right : left; }
 constexpr int64_t smaller(int64_t left, int64_t right) { return right < left ? right : left; }
 
+// Throws, where the processor would end the process; the runtime defines it.
+[[noreturn]] void refuse_division_by_zero();
+
 // Rounded down, as TVM divides; C++ rounds towards zero. A number computed from extents may be negative: -n % 4.
-constexpr int64_t floor_remainder(int64_t left, int64_t right) { return (left % right + right) % right; }
+constexpr int64_t floor_remainder(int64_t left, int64_t right) {
+  if (right == 0) refuse_division_by_zero();
+  return (left % right + right) % right;
+}
 constexpr int64_t floor_quotient(int64_t left, int64_t right) { return (left - floor_remainder(left, right)) / right; }
 
 template <typename T>
