@@ -8,6 +8,7 @@ from tvm import relax, tirx
 
 import annotated_region as ar
 from annotated_region.compilation.host_loops import host_pipeline, with_ordered_loops
+from annotated_region.errors import BuildError
 
 LLVM = tvm.target.Target("llvm")
 ROWS = tirx.Var("n", "int64")
@@ -139,3 +140,40 @@ def test_build_orders_the_loops():
     one, other = numbers(params)
     found = relax.VirtualMachine(executable, tvm.cpu())["main"](*map(tvm.runtime.tensor, (one, other)))
     np.testing.assert_allclose(found.numpy(), one.astype("float64") @ other, rtol=1e-5, atol=1e-6)
+
+
+def test_keys_of_a_cache_that_are_shared_and_transposed_compile():
+    """TVM asks whether a transposition of m + 4 rows is a reshape, and fails to divide by m + 4."""
+    rows = tirx.Var("m", "int64")
+    past, new = (
+        relax.Var(name, relax.TensorType((1, 1, extent, 4), "float32"))
+        for name, extent in (("past", rows), ("new", 4))
+    )
+    builder = relax.BlockBuilder()
+    with builder.function("main", [past, new]):
+        with builder.dataflow():
+            keys = builder.emit(relax.op.concat([past, new], 2))
+            shared = builder.emit(relax.op.repeat(keys, 3, 1))
+            turned = builder.emit(relax.op.permute_dims(shared, [0, 1, 3, 2]))
+            result = builder.emit_output(relax.op.negative(turned))
+        builder.emit_func_output(result)
+    run = relax.VirtualMachine(ar.build(builder.get()), tvm.cpu())["main"]
+    for count in (3, 1):
+        earlier, latest = (
+            np.random.default_rng(count).standard_normal((1, 1, extent, 4)).astype("float32")
+            for extent in (count, 4)
+        )
+        expected = -np.repeat(np.concatenate([earlier, latest], 2), 3, 1).transpose(0, 1, 3, 2)
+        np.testing.assert_array_equal(run(*map(tvm.runtime.tensor, (earlier, latest))).numpy(), expected)
+
+
+def test_other_failures_of_tvms_passes_are_raised(monkeypatch):
+    failing = tvm.transform.module_pass(refuse, opt_level=0, name="Refusing")
+    monkeypatch.setattr(relax, "get_pipeline", lambda _name: failing)
+    op, params = SUMS["product"]
+    with pytest.raises(BuildError, match="refused"):
+        ar.build(function_of(op, *params))
+
+
+def refuse(_mod, _context):
+    raise ValueError("refused")

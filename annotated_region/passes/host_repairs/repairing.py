@@ -13,6 +13,7 @@ from annotated_region.errors import BuildError
 from annotated_region.functions.modules import functions_to_partition, require_well_formed, updated
 from annotated_region.passes.host_repairs import (
     broadcasts,
+    counted_axes,
     empty_sums,
     half_floats,
     infinite_extremes,
@@ -20,6 +21,7 @@ from annotated_region.passes.host_repairs import (
     negative_places,
     partial_scatters,
     pixel_shuffles,
+    truth_values,
     whole_norms,
 )
 from annotated_region.passes.host_repairs.broken_equations import name_equations
@@ -42,6 +44,8 @@ TABLE = table_of(
     + pixel_shuffles.REWRITES
     + empty_sums.REWRITES
     + integer_sorts.REWRITES
+    + counted_axes.REWRITES
+    + truth_values.REWRITES
 )
 
 

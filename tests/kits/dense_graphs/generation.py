@@ -21,6 +21,7 @@ from kits.dense_graphs.parts import PARTS
 from kits.dense_graphs.quantization import QUANTIZATION
 from kits.dense_graphs.rarities import RARITIES
 from kits.dense_graphs.recipe import TUPLES, Recipe
+from kits.dense_graphs.spellings import SPELLINGS, counted_from_the_end
 from kits.dense_graphs.updates import UPDATES
 from kits.dense_graphs.whole import WHOLE
 from kits.dense_graphs.whole_edges import WHOLE_EDGES
@@ -51,6 +52,12 @@ RARE = 0.12
 
 WITH_PACKED = 0.06
 """The same for products with packed weights."""
+
+SPELLED = 0.12
+"""The same for ops whose channels and axes are written otherwise."""
+
+COUNTED = 0.15
+"""The part of all graphs whose axes are counted from the end."""
 
 FORMED = 0.15
 """The same for forms that passes look for."""
@@ -86,7 +93,8 @@ def generated(seed: int, extras: bool = False, packs: bool = False) -> Recipe:
     packed = packs or bool(np.random.default_rng([seed, 25]).random() < WITH_PACKED)
     formed = bool(np.random.default_rng([seed, 26]).random() < FORMED)
     seldom = (*(ELEMENTARY if rare else ()), *(PARTS if parted else ()), *(PACKED if packed else ()))
-    idioms = (*idioms, *seldom, *(FORMS if formed else ()))
+    spelled = bool(np.random.default_rng([seed, 27]).random() < SPELLED)
+    idioms = (*idioms, *seldom, *(FORMS if formed else ()), *(SPELLINGS if spelled else ()))
     chances = np.asarray([weight for weight, _ in idioms]) / sum(weight for weight, _ in idioms)
     bench = Bench(rng, symbol="n" if symbolic else None, whole=bool(rng.random() < 0.12))
     others = np.random.default_rng([seed, 22])
@@ -108,7 +116,9 @@ def generated(seed: int, extras: bool = False, packs: bool = False) -> Recipe:
     if edgy:
         results = _odd_results(bench, results)
         calls = bench.one_of(EMPTY_CALLS) if calls != ({},) and bench.chance(0.3) else calls
-    return bench.recipe(results, _for_both(bench, calls, others, int(not edgy)), seed)
+    recipe = bench.recipe(results, _for_both(bench, calls, others, int(not edgy)), seed)
+    turned = np.random.default_rng([seed, 28])
+    return counted_from_the_end(recipe, turned) if turned.random() < COUNTED else recipe
 
 
 def _odd_results(bench: Bench, results: list[int]) -> list[int]:

@@ -137,53 +137,90 @@ def _pad(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     return moved(pad, args[:1])
 
 
-def _source_pixels(before: int, after: int) -> Array:
-    """Where the centres of the pixels of a resized axis lie on the old one (half_pixel)."""
-    return (np.arange(after) + 0.5) * before / after - 0.5
+def _positions(before: int, after: int, mode: str) -> Array:
+    """Where the pixels of a resized axis lie on the old one."""
+    places = np.arange(after)
+    if mode == "align_corners":
+        return places * (before - 1) / max(after - 1, 1)
+    if mode == "asymmetric":
+        return places * before / after
+    return (places + 0.5) * before / after - 0.5
+
+
+ROUNDED: Mapping[str, Callable[[Array], Array]] = {
+    "floor": lambda position: np.floor(position + 1e-5),
+    "ceil": lambda position: np.ceil(position - 1e-5),
+    "round_prefer_floor": lambda position: np.ceil(position - 0.5),
+    "round_prefer_ceil": lambda position: np.floor(position + 0.5),
+}
+"""As TVM has them; half a pixel of ``round`` goes up or down, as the processor has it."""
 
 
 def _nearest(plane: Array, axis: int, after: int, attrs: Mapping[str, Any]) -> Array:
     before = plane.shape[axis]
-    if attrs["coordinate_transformation_mode"] == "asymmetric":
-        position = np.floor(np.arange(after) * before / after)
-    else:
-        position = np.ceil(_source_pixels(before, after) - 0.5)  # half a pixel is rounded down
-    return np.asarray(np.take(plane, np.clip(position, 0, before - 1).astype(int), axis=axis))
+    position = _positions(before, after, attrs["coordinate_transformation_mode"])
+    method = attrs["rounding_method"]
+    if method == "round" and np.any(np.abs(position % 1 - 0.5) < 1e-4):
+        raise UnfitValuesError("a pixel lies between two")
+    method = "round_prefer_floor" if method == "round" else method
+    return np.asarray(
+        np.take(plane, np.clip(ROUNDED[method](position), 0, before - 1).astype(int), axis=axis)
+    )
 
 
-def _linear(plane: Array, axis: int, after: int, mode: str) -> Array:
-    before = plane.shape[axis]
-    if mode == "align_corners":
-        position = np.arange(after) * (before - 1) / max(after - 1, 1)
-    else:
-        position = _source_pixels(before, after)
-    position = np.clip(position, 0, before - 1)
-    low = np.floor(position).astype(int)
-    part = position - low
+def _weighted(plane: Array, axis: int, low: Array, weights: Sequence[Array]) -> Array:
+    """The sum of neighbours, the first of which stands at `low`; beyond the border the last one is read."""
     shape = [1] * plane.ndim
     shape[axis] = -1
-    part = part.reshape(shape)
-    high = np.minimum(low + 1, before - 1)
-    return np.asarray(np.take(plane, low, axis) * (1 - part) + np.take(plane, high, axis) * part)
+    last = plane.shape[axis] - 1
+    parts = (
+        np.take(plane, np.clip(low + place, 0, last), axis) * weight.reshape(shape)
+        for place, weight in enumerate(weights)
+    )
+    return np.asarray(sum(parts))
+
+
+def _linear(plane: Array, axis: int, after: int, attrs: Mapping[str, Any]) -> Array:
+    before = plane.shape[axis]
+    position = np.clip(_positions(before, after, attrs["coordinate_transformation_mode"]), 0, before - 1)
+    low = np.floor(position).astype(int)
+    part = position - low
+    return _weighted(plane, axis, low, [1 - part, part])
+
+
+def _cubic(plane: Array, axis: int, after: int, attrs: Mapping[str, Any]) -> Array:
+    """By Keys' kernel (1981) of four neighbours."""
+    alpha = float(attrs["cubic_alpha"])
+    position = _positions(plane.shape[axis], after, attrs["coordinate_transformation_mode"])
+    low = np.floor(position).astype(int)
+    part = position - low
+
+    def near(x: Array) -> Array:
+        return np.asarray((alpha + 2) * x**3 - (alpha + 3) * x**2 + 1)
+
+    def far(x: Array) -> Array:
+        return np.asarray(alpha * (x**3 - 5 * x**2 + 8 * x - 4))
+
+    return _weighted(plane, axis, low - 1, [far(1 + part), near(part), near(1 - part), far(2 - part)])
 
 
 def _resize(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     data, size = args[:2]
     axes = [axis for axis, letter in enumerate(attrs["layout"]) if letter not in "NC"]
+    way = {"nearest_neighbor": _nearest, "linear": _linear, "cubic": _cubic}[attrs["method"]]
 
     def resize(plane: Array) -> Array:
         for axis, after in zip(axes, size, strict=True):
-            if attrs["method"] == "nearest_neighbor":
-                plane = _nearest(plane, axis, after, attrs)
-            else:
-                plane = _linear(plane, axis, after, attrs["coordinate_transformation_mode"])
+            plane = way(plane, axis, after, attrs)
         return plane
 
-    if attrs["method"] == "nearest_neighbor":
+    if way is _nearest:
         return moved(resize, [data])
     clean, wide, sharp = resize(data.clean), resize(data.wide), resize(data.sharp)
     nothing = np.zeros(clean.shape, bool)
-    return disturbed(noise, (clean, wide, sharp), resize(np.abs(data.clean)), nothing, 8 * UNIT)
+    # Where pixels lie is rounded, too: by a part of the difference between neighbours.
+    scale = np.full(clean.shape, np.abs(data.clean).max(initial=0.0))
+    return disturbed(noise, (clean, wide, sharp), scale, nothing, 16 * UNIT)
 
 
 def _triangle(keep: Callable[..., Array]) -> Compute:

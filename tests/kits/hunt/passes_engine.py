@@ -15,6 +15,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.host_targets import UNOPTIMIZED
+from annotated_region.passes.host_repairs.repairing import repaired
 from annotated_region.passes.legalize_with_op_info import LegalizeWithOpInfo
 from annotated_region.passes.plan_layout import PlanLayout
 from annotated_region.passes.prepare_for_inference import PrepareForInference
@@ -60,9 +61,9 @@ def build(mod: tvm.IRModule, seed: int) -> Mapping[str, Engine]:
 
 
 def raised_again(mod: tvm.IRModule) -> tvm.IRModule | None:
-    """Lowered and raised again; None if TVM cannot."""
+    """Lowered, as the host's code is, and raised again; None if TVM cannot."""
     try:
-        lowered = LegalizeWithOpInfo()(mod)
+        lowered = LegalizeWithOpInfo()(repaired(mod))
     except (AssertionError, AttributeError) as error:
         if str(error) not in REFUSALS:
             raise

@@ -99,13 +99,28 @@ def _smooth(emission: Emission, op: OpView, data: str, shapes: tuple[list[Dim], 
     coordinates = str(attrs["coordinate_transformation_mode"])
     require(coordinates in _SMOOTH, f"coordinates {coordinates}")
     require(mode == "linear" or (mode == "cubic" and len(shapes[1]) == 4), f"interpolation {mode}")
-    cubic: dict[str, object] = {}
     if mode == "cubic":
-        cubic = {
-            "cubic_coeff_a": float(attrs["cubic_alpha"]),
-            "exclude_outside": int(attrs["cubic_exclude"]),
-        }
-    return _resized(emission, data, shapes[1], mode=mode, coordinate_transformation_mode=coordinates, **cubic)
+        return _cubic(emission, op, data, shapes)
+    return _resized(emission, data, shapes[1], mode=mode, coordinate_transformation_mode=coordinates)
+
+
+def _cubic(emission: Emission, op: OpView, data: str, shapes: tuple[list[Dim], list[Dim]]) -> str:
+    """A cubic ``Resize`` of each channel as an image of its own.
+
+    ONNX Runtime 1.32 moves transpositions across a ``Resize``, but refuses cubic ones of other axes than the
+    last two when they run. It moves none across a reshape.
+    """
+    before, after = shapes
+    resized = _resized(
+        emission,
+        emission.reshape_to(data, [before[0] * before[1], 1, *before[2:]]),
+        [before[0] * before[1], 1, *after[2:]],
+        mode="cubic",
+        coordinate_transformation_mode=str(op.attrs["coordinate_transformation_mode"]),
+        cubic_coeff_a=float(op.attrs["cubic_alpha"]),
+        exclude_outside=int(op.attrs["cubic_exclude"]),
+    )
+    return emission.reshape_to(resized, after)
 
 
 def _resized(emission: Emission, data: str, after: list[Dim], **attrs: object) -> str:
