@@ -16,6 +16,7 @@ from kits.dense_graphs.elementary import ELEMENTARY
 from kits.dense_graphs.extras import EXTRAS
 from kits.dense_graphs.forms import FORMS
 from kits.dense_graphs.idioms import IDIOMS, Idiom
+from kits.dense_graphs.islands import ISLANDS, ISLANDS_OF_BFLOAT16
 from kits.dense_graphs.packed import PACKED
 from kits.dense_graphs.parts import PARTS
 from kits.dense_graphs.quantization import QUANTIZATION
@@ -56,6 +57,9 @@ WITH_PACKED = 0.06
 SPELLED = 0.12
 """The same for ops whose channels and axes are written otherwise."""
 
+HALVED = 0.08
+"""The same for ops in half precision."""
+
 COUNTED = 0.15
 """The part of all graphs whose axes are counted from the end."""
 
@@ -94,7 +98,10 @@ def generated(seed: int, extras: bool = False, packs: bool = False) -> Recipe:
     formed = bool(np.random.default_rng([seed, 26]).random() < FORMED)
     seldom = (*(ELEMENTARY if rare else ()), *(PARTS if parted else ()), *(PACKED if packed else ()))
     spelled = bool(np.random.default_rng([seed, 27]).random() < SPELLED)
-    idioms = (*idioms, *seldom, *(FORMS if formed else ()), *(SPELLINGS if spelled else ()))
+    halved = bool(np.random.default_rng([seed, 29]).random() < HALVED)
+    seldom = (*seldom, *(SPELLINGS if spelled else ()), *(ISLANDS if halved else ()))
+    seldom = (*seldom, *(ISLANDS_OF_BFLOAT16 if halved and not extras else ()))
+    idioms = (*idioms, *seldom, *(FORMS if formed else ()))
     chances = np.asarray([weight for weight, _ in idioms]) / sum(weight for weight, _ in idioms)
     bench = Bench(rng, symbol="n" if symbolic else None, whole=bool(rng.random() < 0.12))
     others = np.random.default_rng([seed, 22])

@@ -139,7 +139,7 @@ def _max_pool(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> V
     axes = tuple(range(-len(size), 0))
 
     def pool(x: Array) -> Array:
-        outside = True if x.dtype == bool else -np.inf
+        outside = True if x.dtype == bool else np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
         x = _first(x, attrs["layout"], plain)
         views = _windows(x, size, attrs, outside)
         found = views.all(axes) if x.dtype == bool else views.max(axes)
