@@ -56,7 +56,7 @@ def from_onnx(
     ModelError
         The file does not exist, is not an ONNX model, or TVM cannot import it.
     UsageError
-        `model` is neither a path nor a model.
+        `model` is neither a path nor a model; an option is unknown, or names what is no input of the model.
 
     Examples
     --------

@@ -11,14 +11,16 @@ one of our converters, or rejected.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import tvm
 
-from annotated_region.errors import AnnotatedRegionError, ModelError
+from annotated_region.arguments import brief_repr
+from annotated_region.errors import AnnotatedRegionError, ModelError, UsageError
 from annotated_region.importing.equations import EntryEquations, Equations
 from annotated_region.importing.onnx_converters.conversion import (
     DEFAULT_DOMAINS,
@@ -97,6 +99,10 @@ def model_from_bytes(content: bytes, name: str) -> onnx.ModelProto:
         raise ModelError(f"{name} is not an ONNX model: {error}") from error
 
 
+_OPTIONS = ("shape_dict", "dtype_dict", "opset", "keep_params_in_input", "sanitize_input_names")
+"""Of TVM's importer."""
+
+
 @one_at_a_time
 def module_from_model(model: onnx.ModelProto, name: str, options: Mapping[str, Any]) -> tvm.IRModule:
     """The module that a model in memory describes; see `module_from_onnx`."""
@@ -129,6 +135,7 @@ def _imported(
     def is_covered(node: onnx.NodeProto) -> bool:
         return covered_by_us(node) or (by_tvm(node) and not has_converter(node))
 
+    _require_usable(options, [each.name for each in model.graph.input], name)
     ops, given = ops_of_tvm() | LOOPS, dict(options)
     opset = _opset(model)
     used: Any = given.pop("opset", None)
@@ -147,6 +154,27 @@ def _imported(
         mod = _converted(importer, graph, used, name)
     require_known_types(mod, name)
     return equations.known.checked_by(with_origins(mod, origins.results))
+
+
+def _require_usable(options: Mapping[str, object], inputs: Sequence[str], name: str) -> None:
+    """Raise `UsageError` for an option that the importer lacks, or that names no input of the model."""
+    for option in options:
+        if option not in _OPTIONS:
+            nearest = get_close_matches(option, _OPTIONS, n=1)
+            hint = f"did you mean {nearest[0]}?" if nearest else f"it has {', '.join(_OPTIONS)}"
+            raise UsageError(f"from_onnx has no option {option}; {hint}")
+    for option in ("shape_dict", "dtype_dict"):
+        value = options.get(option) or {}
+        if option == "dtype_dict" and isinstance(value, str):  # of all inputs
+            continue
+        if not isinstance(value, Mapping):
+            raise UsageError(f"{option} is {brief_repr(value)}; pass a dictionary by the names of inputs")
+        for given in value:
+            if given not in inputs:
+                raise UsageError(
+                    f"{option} names {given!r}, which is no input of {name}; "
+                    f"its inputs are {', '.join(map(repr, inputs)) or 'none'}"
+                )
 
 
 def _names(shapes: object) -> frozenset[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import tvm
 
-from annotated_region.errors import ModelError
+from annotated_region.errors import ModelError, UsageError
 from annotated_region.importing.onnx_reader import module_from_onnx
 from annotated_region.importing.torch_reader import module_from_archive
 from annotated_region.importing.transport import packed, unpacked
@@ -17,9 +17,10 @@ from annotated_region.importing.tvmscript import module_from_tvmscript
 __all__ = ["DEFECT", "OUT_OF_MEMORY", "READERS", "answer", "module_of"]
 
 OUT_OF_MEMORY = 3
-# The first byte of an answer is its kind: a module, a reason to reject the file, or a traceback of a defect.
+# The first byte of an answer is its kind: a module, a reason to reject the file, a reason to reject the options,
+# or a traceback of a defect.
 # A traceback may follow a partial module; the exit status of the child indicates this.
-_MODULE, _REFUSED, DEFECT = b"m", b"r", b"\0defect\0"
+_MODULE, _REFUSED, _MISUSED, DEFECT = b"m", b"r", b"u", b"\0defect\0"
 
 
 def _tvmscript(content: bytes, name: str, _folder: str, _options: Mapping[str, object]) -> tvm.IRModule:
@@ -49,6 +50,8 @@ def answer(
         return _MODULE + packed(mod, weights, name)
     except ModelError as error:
         return _REFUSED + str(error).encode("utf-8", "backslashreplace")
+    except UsageError as error:
+        return _MISUSED + str(error).encode("utf-8", "backslashreplace")
 
 
 def module_of(answered: bytearray, weights: int, name: str) -> tvm.IRModule:
@@ -58,10 +61,14 @@ def module_of(answered: bytearray, weights: int, name: str) -> tvm.IRModule:
     ------
     ModelError
         The answer is a failure, or a module with calls that are not allowed.
+    UsageError
+        The options do not fit the model.
     """
     kind, content = bytes(answered[:1]), bytes(answered[1:])
     if kind == _REFUSED:
         raise ModelError(content.decode("utf-8"))
+    if kind == _MISUSED:
+        raise UsageError(content.decode("utf-8"))
     try:
         mod = unpacked(content, weights)
     except OSError as error:

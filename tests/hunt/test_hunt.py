@@ -46,6 +46,7 @@ GRAPHS = {
     "openvino": 40,
     "tensorrt": 80,
     "passes": 120,
+    "host": 12,
     "dnnl_float16": 50,
     "dnnl_bfloat16": 50,
     "onnxruntime_float16": 30,

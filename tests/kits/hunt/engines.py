@@ -57,7 +57,7 @@ PACKED = {
 }
 """Targets whose graphs have packed weights: their options, and what a product may round of its operands."""
 
-TARGETS = ("dnnl", "onnxruntime", "openvino", "tensorrt", "passes", *HALVES, *PACKED)
+TARGETS = ("dnnl", "onnxruntime", "openvino", "tensorrt", "passes", "host", *HALVES, *PACKED)
 
 
 class LeftOutError(Exception):
@@ -80,6 +80,8 @@ def build_of(target: str) -> Build:
         import_module("kits.hunt.table_interpreter").interpreter()
         options, operands = PACKED.get(target, ({}, 0.0))
         make = partial(import_module("kits.hunt.dnnl_engine").build, options=options)
+    elif target == "host":
+        make = import_module("kits.hunt.host_engine").build
     elif target == "openvino":
         make = import_module("kits.hunt.openvino_engine").build_openvino
     else:
