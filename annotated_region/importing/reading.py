@@ -17,7 +17,7 @@ from annotated_region.importing.tvmscript import module_from_tvmscript
 __all__ = ["DEFECT", "OUT_OF_MEMORY", "READERS", "answer", "module_of"]
 
 OUT_OF_MEMORY = 3
-# The first byte of an answer is its kind: a module, a reason to reject the file, a reason to reject the options,
+# The first byte of an answer is its kind: a module, a reason to reject the file, one to reject the options,
 # or a traceback of a defect.
 # A traceback may follow a partial module; the exit status of the child indicates this.
 _MODULE, _REFUSED, _MISUSED, DEFECT = b"m", b"r", b"u", b"\0defect\0"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from onnx import ModelProto, TensorProto, helper
@@ -33,7 +34,7 @@ def model() -> ModelProto:
     ids=["misspelt", "unknown", "shape of nothing", "type of a result", "list"],
 )
 @pytest.mark.parametrize("isolated", [False, True], ids=["here", "isolated"])
-def test_an_option_that_does_not_fit(options: Mapping[str, object], message: str, isolated: bool) -> None:
+def test_an_option_that_does_not_fit(options: Mapping[str, Any], message: str, isolated: bool) -> None:
     with pytest.raises(UsageError) as caught:
         ar.from_onnx(model(), isolated=isolated, **options)
     assert str(caught.value).startswith(message)
