@@ -85,7 +85,8 @@ class Agreement:
         """Numbers among the extents of the data of an ``expand``, for sizes that must be equal to them."""
         known = {}
         for operand in _operands(node, importer):
-            sizes = expect(list, node.args[1])[-len(operand.extents) :]
+            sizes = expect(list, node.args[1])
+            sizes = sizes[len(sizes) - len(operand.extents) :]
             for size, extent, repeats in zip(sizes, operand.extents, operand.repeats, strict=True):
                 asked = importer.env.get(size) if hasattr(size, "meta") else None
                 if not isinstance(extent, int) or repeats is not False or not is_symbolic(asked):

@@ -154,6 +154,11 @@ VIEWS = {
         x.repeat(1, 2, 1).view(x.shape[0], x.shape[1], -1, 2, 4).sum(2),
         functional.pad(x, (0, 0, 0, -x.shape[1] % 4)).reshape(x.shape[0], -1, 4, WIDTH).sum(2),
     ),
+    "a number repeated": lambda x: (
+        torch.tensor(0.5).expand(x.shape[0], 3),
+        x[0, 0, 0].expand(x.shape[1], x.shape[0]) + 1,
+        x.index_fill(2, torch.tensor([0, 2]), -1.5),
+    ),
     "repeated by rows": lambda x: x[:, :1].repeat(1, x.shape[1], 1) + x,
     "repeated by rows in front": lambda x: x[0, 0].repeat(x.shape[1], 2),
     "beside other types": lambda x: torch.cat([x, numbers(x), x > 0], 1),
