@@ -119,6 +119,14 @@ def test_slices_with_steps_are_assigned_in_one_region(torch_functions):
 
 
 @needs_onednn
+def test_places_among_few_bounds_are_found_in_one_region(torch_functions):
+    torch = torch_functions.torch
+    model = torch_functions.Each([lambda x: torch.bucketize(x, torch.arange(8.0) * 0.4 - 1)])
+    program = torch.export.export(model, (torch_functions.seeded(2, 7, torch_functions.WIDTH),))
+    assert not ops_on_host(ar.partition(ar.from_exported_program(program), ["dnnl"]), "main")
+
+
+@needs_onednn
 def test_images_of_any_size_are_resized_in_one_region(torch_functions):
     functions, free = list(torch_functions.SIZES.values()), torch_functions.torch.export.Dim.DYNAMIC
     program = torch_functions.torch.export.export(

@@ -17,6 +17,9 @@ from annotated_region.importing.torch_converters.torch_node import (
 )
 from annotated_region.tvm_adapter.types import expect
 
+_FEW = 512
+"""Bounds of buckets, with each of which a number is compared."""
+
 
 @converts("sort.stable")
 def sorted_stably(node: TorchNode) -> relax.Expr:
@@ -75,15 +78,33 @@ def places_in_order(node: TorchNode) -> relax.Expr:
     if options.get("sorter") is not None:
         raise ModelError("a sorter is not supported; sort the rows")
     dtype = node.promoted(0, 1)
+    is_right = bool(options.get("right")) or options.get("side") == "right"
+    return _count_before(node, node.cast(row, dtype), _numbers(node, given, dtype), is_right)
+
+
+@converts("bucketize.Tensor", "bucketize.Scalar")
+def places_among_few(node: TorchNode) -> relax.Expr | None:
+    """The same of one row; a long one is left to TVM, which few targets claim."""
+    given, row = node.argument(0, "self"), node.tensor(1)
+    count = extents_of_tensor(row)[0]
+    if not isinstance(count, int) or count > _FEW:
+        return None
+    dtype = node.promoted(1, 0)
+    is_right = bool(node.node.kwargs.get("right"))
+    return _count_before(node, node.cast(row, dtype), _numbers(node, given, dtype), is_right)
+
+
+def _numbers(node: TorchNode, given: object, dtype: str) -> relax.Expr:
     if isinstance(given, relax.Expr) and is_tensor(given):
-        numbers = node.cast(given, dtype)
-    else:
-        numbers = expect(relax.Expr, node.number_as_tensor(given, dtype))
+        return node.cast(given, dtype)
+    return expect(relax.Expr, node.number_as_tensor(given, dtype))
+
+
+def _count_before(node: TorchNode, row: relax.Expr, numbers: relax.Expr, is_right: bool) -> relax.Expr:
+    """How many elements of rows stand before numbers; in front of equal ones unless `is_right`."""
     rank = len(extents_of_tensor(numbers))
     is_shared = len(extents_of_tensor(row)) == 1
-    row = node.cast(row, dtype)
     rows = row if is_shared else node.emit(relax.op.expand_dims(row, rank - 1))
-    is_right = options.get("right") or options.get("side") == "right"
     behind = relax.op.greater if is_right else relax.op.greater_equal
     is_behind = node.emit(behind(rows, node.emit(relax.op.expand_dims(numbers, rank))))
     is_before = node.cast(node.emit(relax.op.logical_not(is_behind)), "int64")

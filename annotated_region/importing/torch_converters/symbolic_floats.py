@@ -1,6 +1,6 @@
-"""Floats that are computed from symbolic extents, such as ``1 / n`` and ``n ** -0.5``: tensors of rank 0.
+"""Numbers that are computed from symbolic extents, such as ``1 / n`` and ``n ** -0.5``: tensors of rank 0.
 
-TVM 0.27's importer has extents only, which are whole numbers.
+TVM 0.27's importer has extents only, which are whole numbers, and makes no tensor of one.
 """
 
 from __future__ import annotations
@@ -40,6 +40,15 @@ def root_of_extent(node: TorchNode) -> relax.Expr | None:
     """The square root of an extent."""
     number = _number(node, 0)
     return None if number is None else node.emit(relax.op.sqrt(number))
+
+
+@converts("scalar_tensor.default")
+def tensor_of_number(node: TorchNode) -> relax.Expr | None:
+    """An extent, or a float computed from extents, as a tensor; those of constants are left to TVM."""
+    value = node.argument(0)
+    if not isinstance(value, relax.Expr):
+        return None
+    return node.cast(value, node.dtype) if is_tensor(value) else node.number_as_tensor(value, node.dtype)
 
 
 def _number(node: TorchNode, place: int) -> relax.Expr | None:

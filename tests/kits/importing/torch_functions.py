@@ -346,6 +346,7 @@ NUMBERS = {
     ),
     "floats of extents": lambda x: (
         x * (1 / x.shape[1]),
+        x[..., :2] / torch.tensor([x.shape[1] + 1, x.shape[0] / 2]) + torch.tensor(x.shape[1]),
         x * x.shape[1] ** -0.5 + 1 / torch.sym_sqrt(x.shape[1]),
         x / (x.shape[1] / 3),
     ),
@@ -357,6 +358,10 @@ NUMBERS = {
         torch.searchsorted(x.sort().values, x, out_int32=True),
         torch.searchsorted(torch.arange(8.0) * 0.4 - 1, 0.2, side="right") + numbers(x)[0, 0, 0] * 0,
         torch.searchsorted(torch.arange(-4, 4), x),
+        torch.bucketize(x, torch.arange(8.0) * 0.4 - 1),
+        torch.bucketize(numbers(x), torch.arange(-4, 4), right=True, out_int32=True),
+        torch.bucketize(0.2, torch.arange(8.0) * 0.4 - 1) + numbers(x)[0, 0, 0] * 0,
+        torch.bucketize(x, torch.arange(600.0) * 0.01 - 3),
     ),
     "one of the smallest": lambda x: (
         *torch.kthvalue(x, 3),
