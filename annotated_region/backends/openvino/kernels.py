@@ -6,8 +6,9 @@ the types whose results were bitwise equal to those of ONNX Runtime for integers
 (``tests/backends/openvino/test_openvino_kernels.py``). int64 is supported where it counts elements: extents,
 positions and indices. bfloat16 is not supported, because the plugin truncates float32 to it instead of
 rounding, and remainders of floats are not, because OpenVINO 2026.4 computes ``x - trunc(x / y) * y`` with a
-rounded quotient: 0 instead of 0.7 for 2.1 and 0.7, whose quotient is just below 3. Two operators are not supported: TopK, because the order of equal elements is undefined, and OneHot,
-because nothing guarantees that its indices fit into int32.
+rounded quotient: 0 instead of 0.7 for 2.1 and 0.7, whose quotient is just below 3. Two operators are not
+supported: TopK, because the order of equal elements is undefined, and OneHot, because nothing guarantees that
+its indices fit into int32.
 """
 
 from __future__ import annotations

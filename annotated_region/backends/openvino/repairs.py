@@ -33,6 +33,15 @@ normalization is moved behind it as if epsilon were zero:
     y = InstanceNormalization(DequantizeLinear(x))        wrong, if the variance is near epsilon
     m = ReduceMean(DequantizeLinear(x)), ...        the same, where the normalization is written out
 
+One with a number for each channel is moved behind what joins the channels of a product, and behind a
+reduction along the last of three axes, where it is lost for all images but the first. A factor of a product
+of 8 bits that varies along rows and columns is taken for one number a column:
+
+    p = AveragePool(MatMul(DequantizeLinear(x), w))        wrong
+    p = ReduceSum(Conv(DequantizeLinear(x), w))        wrong, if w has three axes
+    c = Conv(DequantizeLinear(x), w), p = ReduceSum(Max(c, c))        right
+    p = Mul(MatMul(DequantizeLinear(x), w), c)        wrong, if c is (2, 3)
+
 A quantization becomes a FakeQuantize, which computes (x - low) / (high - low) * 255 instead of x / scale, so
 that a quotient that is a tie in float32 may be rounded to either side. Only constant scales lead to products
 of 8 bits, so a quantization with a computed one is written in parts:
@@ -64,10 +73,24 @@ its reader broadcasts it otherwise:
     m = ReduceMean(x), y = Add(Transpose(Max(m, m)), c)        right
 
 A function of a reduction along the last of three axes, or of a global pool of lines, is fused with it; if its
-constant varies along the channels, the result is not written for batches of more than one:
+constant varies along the channels, the result is not written for batches of more than one. So it is if there
+is one channel, and the function a division:
 
     y = Add(ReduceMean(x), c)        wrong, if x is (2, 3, 8) and c is (3,)
+    y = Div(ReduceMean(x), 2)        wrong, if x is (2, 1, 8)
     m = ReduceMean(x), y = Add(Max(m, m), c)        right
+
+A quantization is fused with a factor in front of it, also across a permutation or a clip. If a number of the
+factor is negative, and behind a permutation or a clip, all but the first are forgotten:
+
+    y = QuantizeLinear(Mul(x, [1, -2]), 0.5, 0)        QuantizeLinear(Mul(x, [1, 1]), 0.5, 0)
+    m = Mul(x, [1, -2]), y = QuantizeLinear(Max(m, m), 0.5, 0)        right
+    m = Transpose(Mul(x, [1, 2])), y = QuantizeLinear(Max(m, m), 0.5, 0)        right
+
+The compilation of a quantized model ends the process if the difference from a constant is gathered:
+
+    y = Gather(Sub(c, x), [0, 2])        a segmentation fault
+    m = Sub(c, x), y = Gather(Max(m, m), [0, 2])        right
 
 A test for infinity that is fused with an element-wise function in front of it finds none:
 
@@ -80,11 +103,12 @@ The maximum of nothing but -inf is the lowest finite number; minima, and windows
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from annotated_region.backends.onnx_emitter.assembly import array_of
 from annotated_region.backends.onnx_emitter.copies import copied, copy_output
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
 from annotated_region.backends.onnx_emitter.lowest_numbers import of_halves, with_infinities
@@ -107,8 +131,19 @@ _LARGEST_STEP = float(np.finfo("float32").max) / 256
 # Functions that the plugin may fuse with a reduction, with a number for each channel.
 _BY_CHANNELS = _BEHIND | {"BatchNormalization"}
 _POOLS = frozenset(("GlobalAveragePool", "GlobalMaxPool"))
+_FACTORS = frozenset(("BatchNormalization", "Div", "InstanceNormalization", "LayerNormalization", "Mul"))
+# Operators that are not fused with a product as a function of its result is.
+_MOVING = frozenset(
+    (
+        "AveragePool", "Concat", "Expand", "Gather", "MaxPool", "Pad", "Reshape", "Resize", "Slice", "Split",
+        "Squeeze", "Tile", "Transpose", "Unsqueeze",
+    )
+)  # fmt: skip
 _EXTREMES = frozenset(("ReduceMax", "ReduceMin"))
-_OF_BYTES = _PRODUCTS | {"Conv", "ConvTranspose"}
+_CONVOLUTIONS = frozenset(("Conv", "ConvTranspose"))
+_OF_BYTES = _PRODUCTS | _CONVOLUTIONS
+_WINDOWS = frozenset(("AveragePool", "MaxPool", "Resize"))
+_POOLINGS = _POOLS | _WINDOWS
 # With a mean of its own, a normalization that is written out is not recognized as one.
 _NORMS = frozenset(("InstanceNormalization", "LayerNormalization", "ReduceMean"))
 
@@ -139,9 +174,11 @@ def repair(graph: Graph) -> None:
         if _is_shared_view(graph, sources, port.name):
             copy_output(graph, port, f"{port.name}_view")
     is_quantized = any(each.kind in _QUANTIZED for each in graph.operators)
-    scales = (_of_constants, _apart_from_readers, _apart_from_norms, _in_parts, _unrounded)
+    scales = (_apart_from_bytes, _apart_from_norms)
+    factors = (_of_constants, _apart_from_readers, _in_parts, _unrounded, _apart_from_signs, _apart_from_rows)
     apart = (_apart_from_factors, _apart_from_products, _apart_from_reductions, _apart_from_channels)
-    for part in (_of_halves, _by_comparison, *apart, _written, *(scales if is_quantized else ())):
+    parts = (_of_halves, _by_comparison, *apart, _written)
+    for part in (*scales, *parts, *factors) if is_quantized else parts:
         graph.operators = [each for operator in graph.operators for each in part(graph, sources, operator)]
 
 
@@ -173,9 +210,9 @@ def _apart_from_products(graph: Graph, sources: _Sources, operator: Operator) ->
     return _reading_a_copy(graph, operator, *data) if _is_product(sources, *data) else (operator,)
 
 
-def _apart_from_readers(graph: Graph, _sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; readers of a convolution or product with several readers read a copy."""
-    if operator.kind not in _OF_BYTES:
+def _apart_from_readers(graph: Graph, sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; if it is a product, or a multiple of one, several readers read a copy."""
+    if operator.kind not in _OF_BYTES and not _is_multiple(sources, operator):
         return (operator,)
     (name,) = operator.outputs
     readers = sum(name in each.inputs for each in graph.operators)
@@ -197,10 +234,17 @@ def _apart_from_channels(graph: Graph, sources: _Sources, operator: Operator) ->
         return (operator,)
     constants = [each for each in operator.inputs if each in sources.constants]
     data = [each for each in operator.inputs if each not in constants]
-    is_varied = any(_holds_several(graph, each) for each in constants)
+    is_varied = operator.kind == "Div" or any(_holds_several(graph, each) for each in constants)
     if len(data) != 1 or not is_varied or not _is_reduced(sources, *data):
         return (operator,)
     return _reading_a_copy(graph, operator, *data)
+
+
+def _apart_from_signs(graph: Graph, sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a quantization reads a copy of what a factor is part of that OpenVINO misreads."""
+    if operator.kind != "QuantizeLinear" or not _has_misread_factor(graph, sources, operator.inputs[0]):
+        return (operator,)
+    return _reading_a_copy(graph, operator, operator.inputs[0])
 
 
 def _of_constants(graph: Graph, sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
@@ -227,11 +271,49 @@ def _unrounded(graph: Graph, _sources: _Sources, operator: Operator) -> tuple[Op
     return _read_as_a_copy(graph, operator) if operator.kind in _EXTREMES else (operator,)
 
 
-def _apart_from_norms(graph: Graph, _sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; a normalization reads a copy of its data."""
-    if operator.kind not in _NORMS:
+def _apart_from_norms(graph: Graph, sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a normalization, or what joins the channels of a product, reads a copy of its data."""
+    is_joining = operator.kind in _POOLINGS or operator.kind.startswith("Reduce")
+    if operator.kind in _NORMS or (is_joining and _joins_scales(graph, sources, operator)):
+        return _reading_a_copy(graph, operator, operator.inputs[0])
+    return (operator,)
+
+
+def _apart_from_bytes(graph: Graph, sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; readers of numbers with a scale for each channel read a copy, and such a scale does.
+
+    Scales for each channel are those of kernels and factors; those of data are rare.
+    """
+    if operator.kind == "DequantizeLinear":
+        is_by_channels = _holds_several(graph, operator.inputs[1])
+        is_constant = sources.constants.issuperset(operator.inputs)
+        return _read_as_a_copy(graph, operator) if is_by_channels and not is_constant else (operator,)
+    if operator.kind not in _LINEAR | {"BatchNormalization", "PRelu"}:
         return (operator,)
-    return _reading_a_copy(graph, operator, operator.inputs[0])
+    if operator.kind == "Sub" and operator.inputs[0] in sources.constants:
+        return _read_as_a_copy(graph, operator)
+    constants = [each for each in operator.inputs if each in sources.constants]
+    data = [each for each in operator.inputs if each not in constants]
+    if len(data) != 1 or not any(_holds_several(graph, each) for each in constants):
+        return (operator,)
+    is_of_bytes = any(each.kind == "DequantizeLinear" for each in _computed_of(sources, *data))
+    return _reading_a_copy(graph, operator, *data) if is_of_bytes else (operator,)
+
+
+def _apart_from_rows(graph: Graph, sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a factor that varies along rows and columns is multiplied by a copy of a product."""
+    if operator.kind not in ("BatchNormalization", "Div", "Mul"):
+        return (operator,)
+    shapes = [_shape(graph, each) for each in operator.inputs if each in sources.constants]
+    data = [each for each in operator.inputs if each not in sources.constants]
+    if len(data) != 1:
+        return (operator,)
+    is_number = all(shape is not None and math.prod(shape) == 1 for shape in shapes)
+    is_by_columns = all(shape is not None and math.prod(shape[:-1]) == 1 for shape in shapes)
+    is_direct = data[0] in sources.makers and sources.makers[data[0]].kind in _PRODUCTS
+    if is_number or (is_by_columns and is_direct and operator.kind != "BatchNormalization"):
+        return (operator,)
+    return _reading_a_copy(graph, operator, *data) if _is_product(sources, *data) else (operator,)
 
 
 def _of_halves(graph: Graph, _sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
@@ -334,6 +416,91 @@ def _is_reduced(sources: _Sources, name: str) -> bool:
             return False
         (name,) = data
     return False
+
+
+def _has_misread_factor(graph: Graph, sources: _Sources, name: str) -> bool:
+    """Whether a value has a factor that OpenVINO misreads when it quantizes the value.
+
+    These are factors with a negative number; and, unless functions alone are between the value and a product,
+    factors of several numbers, and scales of a product by channels in front of a clip.
+    """
+    is_pending = False
+    is_moved = False
+    while name in sources.makers:
+        operator = sources.makers[name]
+        if operator.kind in _OF_BYTES:
+            return is_pending and is_moved
+        factors = [each for each in operator.inputs if each in sources.constants]
+        data = {each for each in operator.inputs if each not in factors}
+        if operator.kind == "Neg" or (operator.kind == "Sub" and operator.inputs[0] in factors):
+            return True
+        if operator.kind in _FACTORS:
+            at = factors if operator.kind in ("Div", "Mul") else operator.inputs[1:2]
+            if any(_is_negative(graph, each) for each in at):
+                return True
+            if operator.kind in ("Div", "Mul"):
+                is_pending |= any(_holds_several(graph, each) for each in at)
+        is_pending |= operator.kind == "Clip"
+        is_moved |= operator.kind in _MOVING
+        if len(data) != 1:
+            break
+        (name,) = data
+    return is_pending
+
+
+def _joins_scales(graph: Graph, sources: _Sources, operator: Operator) -> bool:
+    """Whether a reduction or pooling joins columns of a product, or is one of lines behind a convolution."""
+    for maker in _computed_of(sources, operator.inputs[0]):
+        if maker.kind in _PRODUCTS:
+            return True
+        is_of_lines = maker.kind in _CONVOLUTIONS and _kernel_axes(graph, sources, maker) in (None, 3)
+        if is_of_lines and operator.kind not in _WINDOWS:
+            return True
+        if maker.kind == "DequantizeLinear" and operator.kind.startswith("Reduce"):
+            return True
+    return False
+
+
+def _computed_of(sources: _Sources, name: str) -> Iterator[Operator]:
+    """The operators that a value is computed by, back to products and 8-bit values, and those included."""
+    seen = {name}
+    waiting = [name]
+    while waiting:
+        maker = sources.makers.get(waiting.pop())
+        if maker is None:
+            continue
+        yield maker
+        if maker.kind not in _OF_BYTES | _QUANTIZED:
+            further = [each for each in maker.inputs if each not in seen | sources.constants]
+            seen.update(further)
+            waiting.extend(further)
+
+
+def _kernel_axes(graph: Graph, sources: _Sources, convolution: Operator) -> int | None:
+    """The number of axes of a kernel; None if it is computed."""
+    name = convolution.inputs[1]
+    if name in sources.makers and sources.makers[name].kind == "DequantizeLinear":
+        name = sources.makers[name].inputs[0]
+    shape = _shape(graph, name)
+    return None if shape is None else len(shape)
+
+
+def _is_multiple(sources: _Sources, operator: Operator) -> bool:
+    """Whether an operator is a linear function, with constants, of a convolution or product."""
+    while operator.kind in _LINEAR | {"BatchNormalization", "Neg"}:
+        data = {each for each in operator.inputs if each not in sources.constants}
+        if len(data) != 1 or data.isdisjoint(sources.makers):
+            return False
+        operator = sources.makers[data.pop()]
+    return operator.kind in _OF_BYTES
+
+
+def _is_negative(graph: Graph, constant: str) -> bool:
+    """Whether a constant holds a negative number, or is computed."""
+    held = graph.constants.get(constant)
+    if held is None and constant in graph.weights:
+        held = array_of(graph.weights[constant])
+    return held is None or bool((held < 0).any())
 
 
 def _is_scaled(graph: Graph, sources: _Sources, name: str) -> bool:

@@ -187,3 +187,113 @@ def test_a_function_by_channels_of_a_product_of_a_mean_reads_no_copy():
     _added(graph, "Add", _added(graph, "MatMul", mean, "w"), "b")
     repair(graph)
     assert [each.kind for each in graph.operators] == ["ReduceMean", "Mul", "MatMul", "Add"]
+
+
+@needs_openvino
+@pytest.mark.parametrize("reduction", ["mean", "max"])
+def test_a_quotient_behind_a_reduction_to_one_channel_is_written(reduction):
+    """OpenVINO 2026.4 fuses the division, which stays one, and writes the first image of a batch only."""
+    x = var("x", (3, 1, 4))
+
+    def made(builder):
+        return op.divide(builder.emit(getattr(op, reduction)(x, axis=[2])), relax.const(2.0))
+
+    data = np.random.default_rng(0).standard_normal((3, 1, 4), "float32")
+    np.testing.assert_allclose(_answer(module([x], made), data), getattr(data, reduction)(2) / 2, rtol=1e-6)
+
+
+def _answer(mod, *arrays):
+    partitioned = ar.partition(mod, ["openvino"], prepare=False)
+    run = relax.VirtualMachine(ar.build(partitioned), tvm.cpu())["main"]
+    return run(*map(tvm.runtime.tensor, arrays)).numpy()
+
+
+def _const(values):
+    return relax.const(np.asarray(values, "float32"))
+
+
+def _quantized(builder, data, scale=0.0625, axis=1):
+    zero = np.zeros(np.shape(scale), "int8")
+    data = builder.emit(data)
+    return builder.emit(op.quantize(data, _const(scale), relax.const(zero), axis=axis, out_dtype="int8"))
+
+
+def _rounded(builder, data):
+    """Data that were quantized, in float32."""
+    quantized = _quantized(builder, data)
+    return builder.emit(op.dequantize(quantized, _const(0.0625), relax.const(np.int8(0)), axis=1))
+
+
+def _by_rows(builder, data):
+    """Bytes with a scale for each row of (4, n)."""
+    scales = np.linspace(0.01, 0.03, 4)
+    bytes_ = np.clip(np.rint(data.T / scales).T, -127, 127).astype("int8")
+    zeros = relax.const(np.zeros(4, "int8"))
+    return builder.emit(op.dequantize(relax.const(bytes_), _const(scales), zeros, axis=0))
+
+
+def _product(builder, x):
+    kernel = _by_rows(builder, np.random.default_rng(1).standard_normal((4, 3)))
+    return builder.emit(op.matmul(_rounded(builder, x), builder.emit(op.permute_dims(kernel, [1, 0]))))
+
+
+def _convolution(builder, x):
+    kernel = _by_rows(builder, np.random.default_rng(1).standard_normal((4, 4)))
+    return builder.emit(op.nn.conv1d(_rounded(builder, x), builder.emit(op.reshape(kernel, (4, 4, 1)))))
+
+
+SIGNED = np.array([[1], [-2], [0.5], [-1.5]])
+POSITIVE = np.abs(SIGNED)
+TABLE = np.random.default_rng(2).uniform(0.3, 2, (4, 4))
+QUANTIZED = {
+    "a factor with signs": lambda b, x: op.multiply(x, _const(SIGNED)),
+    "a divisor with signs": lambda b, x: op.divide(x, _const(SIGNED)),
+    "a negative factor of a factor": lambda b, x: op.negative(b.emit(op.multiply(x, _const(POSITIVE)))),
+    "a factor that is moved": lambda b, x: op.permute_dims(
+        b.emit(op.multiply(x, _const(POSITIVE))), [0, 2, 1]
+    ),
+    "a factor that is clipped": lambda b, x: op.clip(b.emit(op.multiply(x, _const(POSITIVE))), -1, 1.5),
+    "a factor of bytes": lambda b, x: op.reshape(
+        b.emit(op.multiply(_rounded(b, x), _const(SIGNED))), (5, 4, 3, 1)
+    ),
+    "a sum of bytes": lambda b, x: op.sin(b.emit(op.sum(_rounded(b, x), axis=[1]))),
+    "a sum of a convolution": lambda b, x: op.abs(b.emit(op.sum(_convolution(b, x), axis=[2]))),
+    "two readers of a multiple of a convolution": lambda b, x: op.add(
+        scaled := b.emit(op.multiply(_convolution(b, x), _const(SIGNED))), b.emit(op.cos(scaled))
+    ),
+    "a pool of columns of a product": lambda b, x: op.nn.avg_pool1d(_product(b, x), 2),
+    "a table of factors of a product": lambda b, x: op.multiply(_product(b, x), _const(TABLE)),
+    "a factor of a function of a product": lambda b, x: op.multiply(
+        b.emit(op.nn.leakyrelu(_product(b, x), 0.25)), _const(-POSITIVE.ravel())
+    ),
+}
+
+
+@needs_openvino
+@pytest.mark.parametrize("name", QUANTIZED)
+def test_factors_and_scales_of_quantized_values_stay_where_they_are(name):
+    """OpenVINO 2026.4 fuses them with the quantization, or moves them to where others are read."""
+    x = var("x", (5, 4, 3))
+    mod = module([x], lambda builder: _quantized(builder, QUANTIZED[name](builder, x)))
+    data = np.random.default_rng(0).standard_normal((5, 4, 3), "float32") * np.float32(2)
+    machine = relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())
+    right = machine["main"](tvm.runtime.tensor(data)).numpy()
+    # What is almost a tie is rounded to either side.
+    np.testing.assert_allclose(_answer(mod, data), right, atol=1)
+
+
+@pytest.mark.parametrize("is_quantized", [True, False])
+def test_the_difference_from_a_constant_is_copied_in_quantized_models(is_quantized):
+    """The compilation of one that is gathered ends the process otherwise."""
+    graph = Graph("graph", DIALECT)
+    graph.constants |= {"c": np.ones((1, 4), "float32"), "s": np.float32(0.5).reshape(()), "z": np.int8(0)}
+    graph.declare("s", "float32")
+    graph.declare("z", "int8")
+    difference = _added(graph, "Sub", "c", "x")
+    gathered = graph.add("Gather", (difference, graph.constant(np.array([0, 2]))), 1, {"axis": 1})[0]
+    if is_quantized:
+        graph.add("QuantizeLinear", (gathered, "s", "z"), 1, {})
+    repair(graph)
+    assert [each.kind for each in graph.operators][:3] == (
+        ["Sub", "Max", "Gather"] if is_quantized else ["Sub", "Gather"]
+    )
