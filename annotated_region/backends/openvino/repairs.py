@@ -450,10 +450,14 @@ def _has_misread_factor(graph: Graph, sources: _Sources, name: str) -> bool:
 
 def _joins_scales(graph: Graph, sources: _Sources, operator: Operator) -> bool:
     """Whether a reduction or pooling joins columns of a product, or is one of lines behind a convolution."""
+    is_reshaped = False
     for maker in _computed_of(sources, operator.inputs[0]):
         if maker.kind in _PRODUCTS:
             return True
-        is_of_lines = maker.kind in _CONVOLUTIONS and _kernel_axes(graph, sources, maker) in (None, 3)
+        is_reshaped |= maker.kind in _VIEWS
+        is_of_lines = maker.kind in _CONVOLUTIONS and (
+            is_reshaped or _kernel_axes(graph, sources, maker) in (None, 3)
+        )
         if is_of_lines and operator.kind not in _WINDOWS:
             return True
         if maker.kind == "DequantizeLinear" and operator.kind.startswith("Reduce"):
@@ -487,7 +491,7 @@ def _kernel_axes(graph: Graph, sources: _Sources, convolution: Operator) -> int 
 
 def _is_multiple(sources: _Sources, operator: Operator) -> bool:
     """Whether an operator is a linear function, with constants, of a convolution or product."""
-    while operator.kind in _LINEAR | {"BatchNormalization", "Neg"}:
+    while operator.kind in _LINEAR | {"BatchNormalization", "Cast", "Neg"}:
         data = {each for each in operator.inputs if each not in sources.constants}
         if len(data) != 1 or data.isdisjoint(sources.makers):
             return False

@@ -258,6 +258,10 @@ QUANTIZED = {
     ),
     "a sum of bytes": lambda b, x: op.sin(b.emit(op.sum(_rounded(b, x), axis=[1]))),
     "a sum of a convolution": lambda b, x: op.abs(b.emit(op.sum(_convolution(b, x), axis=[2]))),
+    "two readers of a convolution in float16": lambda b, x: op.add(
+        whole := b.emit(op.astype(b.emit(op.astype(_convolution(b, x), "float16")), "float32")),
+        b.emit(op.cos(whole)),
+    ),
     "two readers of a multiple of a convolution": lambda b, x: op.add(
         scaled := b.emit(op.multiply(_convolution(b, x), _const(SIGNED))), b.emit(op.cos(scaled))
     ),
@@ -297,3 +301,19 @@ def test_the_difference_from_a_constant_is_copied_in_quantized_models(is_quantiz
     assert [each.kind for each in graph.operators][:3] == (
         ["Sub", "Max", "Gather"] if is_quantized else ["Sub", "Gather"]
     )
+
+
+@pytest.mark.parametrize("axes", [3, 4])
+@pytest.mark.parametrize("between", ["Relu", "Reshape"])
+def test_a_mean_of_lines_of_a_convolution_of_bytes_reads_a_copy(between, axes):
+    """OpenVINO 2026.4 moves scales by channels behind the mean, where only the first image has them."""
+    graph = Graph("graph", DIALECT)
+    graph.constants |= {"s": np.float32(0.5).reshape(()), "z": np.int8(0), "w": np.ones((4, 4, 1, 1)[:axes])}
+    for name, dtype in (("s", "float32"), ("z", "int8"), ("x", "int8"), ("w", "float32")):
+        graph.declare(name, dtype)
+    convolution = _added(graph, "Conv", graph.add("DequantizeLinear", ("x", "s", "z"), 1, {})[0], "w")
+    shape = (graph.constant(np.array([0, 0, -1])),) if between == "Reshape" else ()
+    _added(graph, "GlobalAveragePool", graph.add(between, (convolution, *shape), 1, {})[0])
+    repair(graph)
+    is_copied = [each.kind for each in graph.operators][-2] == "Max"
+    assert is_copied == (axes == 3 or between == "Reshape")
