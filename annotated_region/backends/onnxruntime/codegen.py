@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import tvm
 from tvm import relax
@@ -10,7 +11,7 @@ from tvm import relax
 from annotated_region.backends.onnx_emitter import emit_all
 from annotated_region.backends.onnx_emitter.entry import entry_modules, register_runtime
 from annotated_region.backends.onnxruntime.native import RUNTIME, native_settings, needs_python
-from annotated_region.backends.onnxruntime.repairs import repair
+from annotated_region.backends.onnxruntime.repairs import crashing_rewrites, repair
 from annotated_region.backends.onnxruntime.rules import DIALECT, TARGET
 from annotated_region.backends.onnxruntime.runtime import open_region
 from annotated_region.backends.onnxruntime.session import SessionSettings
@@ -45,6 +46,8 @@ def generate(
     models = emit_all(functions, DIALECT, constant_names)
     for model in models:
         repair(model.graph)
+    crashing = dict.fromkeys(name for model in models for name in crashing_rewrites(model.graph))
+    settings = replace(settings, disabled=(*settings.disabled, *crashing))
     native = RUNTIME if needs_python(options or {}) is None else None
     return entry_modules(TARGET, models, settings.to_dict(), native, native_settings(settings))
 

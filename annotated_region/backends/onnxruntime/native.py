@@ -56,6 +56,6 @@ def native_settings(settings: SessionSettings) -> dict[str, str]:
         "threads": str(settings.threads),
         "optimization": str(_LEVELS[settings.optimization]),
         "session.intra_op.allow_spinning": str(int(settings.spinning)),
-        "optimization.disable_specified_optimizers": ";".join(INEXACT_REWRITES),
+        "optimization.disable_specified_optimizers": ";".join((*INEXACT_REWRITES, *settings.disabled)),
         **EXACT,
     }

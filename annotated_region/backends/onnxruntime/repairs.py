@@ -15,20 +15,45 @@ every model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from annotated_region.backends.onnx_emitter.copies import copy_output
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
 from annotated_region.backends.onnx_emitter.lowest_numbers import with_infinities
 from annotated_region.backends.onnxruntime.integer_sums import write_integer_sums
 
-__all__ = ["repair"]
+__all__ = ["CRASHING", "crashing_rewrites", "repair"]
 
 # Operators that ONNX Runtime removes where they do nothing, or merges until they do nothing.
 _REMOVABLE = frozenset((
     "Add", "Cast", "Concat", "Div", "Expand", "Identity", "Mul", "Pad", "Reshape", "Slice", "Squeeze", "Sub",
     "Tile", "Transpose", "Unsqueeze",
 ))  # fmt: skip
+
+
+CRASHING = "MatmulTransposeFusion"
+"""A pass of ONNX Runtime's optimizer after which some models end the process while they are loaded."""
+
+
+def crashing_rewrites(graph: Graph) -> tuple[str, ...]:
+    """The passes of the optimizer that must not see a graph.
+
+    ONNX Runtime 1.32 merges a transposition that moves the first axis into a product by constants, and packs
+    constants of float16 for a kernel that the merged operator does not have: a segmentation fault. The
+    optimizer moves transpositions to the products first, so any of the graph counts.
+    """
+    moves = any(each.kind == "Transpose" and _moves_first_axis(each) for each in graph.operators)
+    known = graph.constants.keys() | graph.weights.keys()
+    multiplies = any(
+        each.kind == "MatMul" and each.inputs[1] in known and graph.dtypes[each.inputs[1]] == "float16"
+        for each in graph.operators
+    )
+    return (CRASHING,) if moves and multiplies else ()
+
+
+def _moves_first_axis(transposition: Operator) -> bool:
+    order = transposition.attrs["perm"]
+    return isinstance(order, Sequence) and bool(order) and order[0] != 0
 
 
 def repair(graph: Graph) -> None:

@@ -50,12 +50,16 @@ class SessionSettings:
         region, but takes processors from code that runs between regions.
     optimization
         ONNX Runtime's graph optimization level: ``disable_all``, ``basic``, ``extended`` or ``all``.
+    disabled
+        Passes of ONNX Runtime's optimizer that are turned off besides those that change results, by their
+        names, such as ``"MatmulTransposeFusion"``.
     """
 
     providers: tuple[str, ...] = ("CPUExecutionProvider",)
     threads: int = 0
     spinning: bool = False
     optimization: str = "all"
+    disabled: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> SessionSettings:
@@ -67,9 +71,9 @@ class SessionSettings:
             An option is unknown, or has an invalid value.
         """
         given = known_options("onnxruntime", options, [field.name for field in fields(cls)])
-        if "providers" in given:
-            names = [given["providers"]] if isinstance(given["providers"], str) else given["providers"]
-            given["providers"] = tuple(map(str, names))
+        for several in {"providers", "disabled"}.intersection(given):
+            names = [given[several]] if isinstance(given[several], str) else given[several]
+            given[several] = tuple(map(str, names))
         settings = cls(**given)
         if settings.optimization not in _LEVELS:
             raise CodegenError(
@@ -130,7 +134,10 @@ def make_session(
         values = [_weight(runtime, array) for array in weights.values()]
         options.add_external_initializers(list(weights), values)
     return runtime.InferenceSession(
-        model, options, providers=list(settings.providers), disabled_optimizers=list(INEXACT_REWRITES)
+        model,
+        options,
+        providers=list(settings.providers),
+        disabled_optimizers=[*INEXACT_REWRITES, *settings.disabled],
     )
 
 

@@ -21,6 +21,7 @@ from annotated_region.backends.onnx_emitter.arguments import (
 from annotated_region.backends.onnx_emitter.assembly import assemble
 from annotated_region.backends.onnx_emitter.entry import Description
 from annotated_region.backends.onnxruntime import runtime as onnxruntime
+from annotated_region.backends.onnxruntime.repairs import CRASHING
 from annotated_region.backends.onnxruntime.session import SessionSettings, make_session
 
 __all__ = ["fallback_runner"]
@@ -51,7 +52,7 @@ def fallback_runner(
     _warn_once(name, reason)
     if name == "tvm":
         return _run_by_tvm(description, assemble(model, weights))
-    session = make_session(model, weights, SessionSettings())
+    session = make_session(model, weights, SessionSettings(disabled=(CRASHING,)))
     return onnxruntime.Runner(description, session, dict(weights))
 
 

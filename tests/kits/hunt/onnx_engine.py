@@ -14,7 +14,7 @@ from tvm import relax
 import annotated_region as ar
 from annotated_region.backends.onnx_emitter import emit
 from annotated_region.backends.onnx_emitter.dialect import Dialect
-from annotated_region.backends.onnxruntime.repairs import repair
+from annotated_region.backends.onnxruntime.repairs import crashing_rewrites, repair
 from annotated_region.backends.onnxruntime.rules import DIALECT as ONNXRUNTIME
 from annotated_region.backends.onnxruntime.session import EXACT, INEXACT_REWRITES
 from annotated_region.backends.tensorrt.rules import DIALECT as TENSORRT
@@ -55,7 +55,7 @@ class _Region:
             content,
             options,
             providers=["CPUExecutionProvider"],
-            disabled_optimizers=list(INEXACT_REWRITES),
+            disabled_optimizers=[*INEXACT_REWRITES, *crashing_rewrites(model.graph)],
         )
 
     def __call__(self, arguments: Sequence[Any], results: Sequence[Result]) -> list[np.ndarray]:
