@@ -19,10 +19,10 @@ from annotated_region.passes.host_repairs import (
     infinite_extremes,
     integer_sorts,
     negative_places,
+    norm_axes,
     partial_scatters,
     pixel_shuffles,
     truth_values,
-    whole_norms,
 )
 from annotated_region.passes.host_repairs.broken_equations import name_equations
 from annotated_region.passes.host_repairs.empty_constants import without_empty_constants
@@ -40,7 +40,7 @@ TABLE = table_of(
     + negative_places.REWRITES
     + broadcasts.REWRITES
     + partial_scatters.REWRITES
-    + whole_norms.REWRITES
+    + norm_axes.REWRITES
     + pixel_shuffles.REWRITES
     + empty_sums.REWRITES
     + integer_sorts.REWRITES

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from kits.dense_graphs.bench import Bench, volume
+from kits.dense_graphs.bench import LARGEST, Bench, volume
 from kits.dense_graphs.idioms import Idiom
 from kits.dense_graphs.recipe import Node, Recipe
 from kits.dense_graphs.views import viewed
@@ -69,7 +69,7 @@ def resize_of_channels_last(bench: Bench) -> int | None:
     if attrs["coordinate_transformation_mode"] == "align_corners" and min(size) < 2:
         return None  # TVM aligns no corners of one pixel
     ends = (extents[0], *size, extents[3]) if layout == "NHWC" else (*extents[:2], *size)
-    return None if volume(ends) > 3000 else bench.add("image.resize2d", (value,), attrs, ends)
+    return None if volume(ends) > LARGEST else bench.add("image.resize2d", (value,), attrs, ends)
 
 
 def norm_of_any_axis(bench: Bench) -> int | None:
@@ -117,11 +117,58 @@ def slopes_of_any_axis(bench: Bench) -> int | None:
     return bench.unary_with("nn.prelu", value, [bench.source((shape[axis],), constant=0.8)], axis=axis)
 
 
+def dilated_transpose(bench: Bench) -> int | None:
+    """A transposed convolution whose kernel has gaps."""
+    value = viewed(bench, bench.value(4), 0.25)
+    shape = bench.shape_of(value)
+    extents = known(shape[1:])
+    if len(shape) != 4 or len(extents) < 3:
+        return None
+    channels, *image = extents
+    kernel = [bench.number(1, 3) for _ in image]
+    strides, dilation = ([bench.number(1, 2) for _ in image] for _ in range(2))
+    reach = [(k - 1) * step + 1 for k, step in zip(kernel, dilation, strict=True)]
+    padding = [bench.number(0, 1) if part > 1 else 0 for part in reach]
+    sizes = [
+        (e - 1) * s + part - 2 * pad for e, s, part, pad in zip(image, strides, reach, padding, strict=True)
+    ]
+    if min(sizes) < 1 or volume((shape[0], 2, *sizes)) > LARGEST:
+        return None
+    weight = bench.source((channels, 2, *kernel), constant=0.8)
+    attrs = {"strides": strides, "padding": padding * 2, "dilation": dilation}
+    return bench.add("nn.conv2d_transpose", (value, weight), attrs, (shape[0], 2, *sizes))
+
+
+def order_in_int32(bench: Bench) -> int | None:
+    """Places in the other type of whole numbers."""
+    value = viewed(bench, bench.value())
+    shape = bench.shape_of(value)
+    axes = [axis for axis, extent in enumerate(shape) if isinstance(extent, int)]
+    if not axes:
+        return None
+    axis = bench.one_of(axes)
+    if bench.chance(0.5):
+        attrs = {"axis": axis, "descending": bench.chance(0.5), "dtype": "int32"}
+        return bench.add("argsort", (value,), attrs, shape, "int32")
+    count = bench.number(1, known([shape[axis]])[0])
+    options = {
+        "axis": axis,
+        "k": count,
+        "largest": bench.chance(0.5),
+        "ret_type": "indices",
+        "dtype": "int32",
+    }
+    options["ret_type"] = "indices"
+    return bench.add("topk", (value,), options, (*shape[:axis], count, *shape[axis + 1 :]), "int32")
+
+
 SPELLINGS: tuple[tuple[float, Idiom], ...] = (
     (4.0, pool_of_any_layout),
     (2.0, resize_of_channels_last),
     (4.0, norm_of_any_axis),
     (1.0, slopes_of_any_axis),
+    (1.0, dilated_transpose),
+    (1.0, order_in_int32),
 )
 """Weights and idioms."""
 

@@ -34,6 +34,14 @@ def _axes(op: OpView) -> list[int]:
     return sorted(axis % rank for axis in op.attrs["axes"])
 
 
+def _last_axes(op: OpView) -> list[int]:
+    """The axes of a norm whose parameters have their extents, in the order in which the op names them."""
+    rank = len(extents_of(op.arg_types[0]))
+    axes = [int(axis) % rank for axis in op.attrs["axes"]]
+    require(axes == list(range(axes[0], rank)), f"it normalizes over the axes {axes}, which are not the last")
+    return axes
+
+
 @converter("relax.nn.batch_norm")
 def _batch_norm(emission: Emission, op: OpView) -> tuple[str | None, ...]:
     require(not op.attrs["training"], "it is in training mode, which computes statistics")
@@ -54,8 +62,7 @@ def _batch_norm(emission: Emission, op: OpView) -> tuple[str | None, ...]:
 def _layer_norm(emission: Emission, op: OpView) -> str:
     data = emission.operand(op.args[0])
     scale, shift = _affine(emission, op)
-    rank, axes = len(extents_of(op.arg_types[0])), _axes(op)
-    require(axes == list(range(axes[0], rank)), f"it normalizes over the axes {axes}, which are not the last")
+    axes = _last_axes(op)
     epsilon = float(op.attrs["epsilon"])
     if emission.opset >= LAYER_OPSET:
         return emission.node("LayerNormalization", data, scale, shift, axis=axes[0], epsilon=epsilon)
@@ -69,8 +76,7 @@ def _layer_norm(emission: Emission, op: OpView) -> str:
 @converter("relax.nn.rms_norm")
 def _rms_norm(emission: Emission, op: OpView) -> str:
     data, scale = (emission.operand(argument) for argument in op.args)
-    rank, axes, dtype = len(extents_of(op.arg_types[0])), _axes(op), emission.dtype(data)
-    require(axes == list(range(axes[0], rank)), f"it normalizes over the axes {axes}, which are not the last")
+    axes, dtype = _last_axes(op), emission.dtype(data)
     # Squares of half precision overflow early, so all engines compute the mean in single precision.
     wide = emission.cast(data, "float32")
     squares = emission.node("Pow", wide, emission.number(2.0, "float32"))
