@@ -82,6 +82,8 @@ class Graph:
         The values of a type that the target narrows, which fit into the narrower type.
     open_sums
         The matrix products whose number of summands is symbolic, and may be 0.
+    single_columns
+        The convolutions of one channel with strides between columns whose result may have a single column.
     """
 
     name: str
@@ -94,6 +96,7 @@ class Graph:
     outputs: list[Port] = field(default_factory=list)
     fitting: set[str] = field(default_factory=set)
     open_sums: set[str] = field(default_factory=set)
+    single_columns: set[str] = field(default_factory=set)
     _interned: dict[tuple[str, tuple[int, ...], bytes], str] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
 
@@ -205,7 +208,7 @@ class Graph:
             for each in self.operators
         ]
         self.dtypes[new] = self.dtypes.pop(old)
-        for names in (self.fitting, self.open_sums):
+        for names in (self.fitting, self.open_sums, self.single_columns):
             if old in names:
                 names.add(new)
 

@@ -10,6 +10,12 @@ A factor of a convolution's input is folded into the kernel, even if it varies a
     m = Mul(x, [2, 0.5]), y = Conv(m, w)        wrong, if w is two wide
     m = Mul(x, [2, 0.5]), c = Max(m, m), y = Conv(c, w)        right
 
+A convolution of one channel with strides between columns is computed in the first row only, if its result has
+a single column, on processors with AVX-512 (not with AVX2):
+
+    y = Conv(x, w)        wrong, if x is (1, 1, 4, 2), w is (32, 1, 2, 2), and the strides are (1, 3)
+    y = Conv(Pad(x), Pad(w))        right, with a second channel of zeros
+
 A matrix product without summands is fused with a function behind it: the result is not written, and the
 process ends in the next call:
 
@@ -112,6 +118,7 @@ from annotated_region.backends.onnx_emitter.assembly import array_of
 from annotated_region.backends.onnx_emitter.copies import copied, copy_output
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
 from annotated_region.backends.onnx_emitter.lowest_numbers import of_halves, with_infinities
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["repair"]
 
@@ -177,7 +184,7 @@ def repair(graph: Graph) -> None:
     scales = (_apart_from_bytes, _apart_from_norms)
     factors = (_of_constants, _apart_from_readers, _in_parts, _unrounded, _apart_from_signs, _apart_from_rows)
     apart = (_apart_from_factors, _apart_from_products, _apart_from_reductions, _apart_from_channels)
-    parts = (_of_halves, _by_comparison, *apart, _written)
+    parts = (_of_halves, _by_comparison, *apart, _written, _with_two_channels)
     for part in (*scales, *parts, *factors) if is_quantized else parts:
         graph.operators = [each for operator in graph.operators for each in part(graph, sources, operator)]
 
@@ -264,6 +271,22 @@ def _written(graph: Graph, _sources: _Sources, operator: Operator) -> tuple[Oper
     if operator.kind != "MatMul" or not graph.open_sums.intersection(operator.outputs):
         return (operator,)
     return _read_as_a_copy(graph, operator)
+
+
+def _with_two_channels(graph: Graph, _sources: _Sources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a convolution of one channel whose result may have a single column gets one of zeros."""
+    if operator.kind != "Conv" or not graph.single_columns.intersection(operator.outputs):
+        return (operator,)
+    axes = len(expect(list, operator.attrs["strides"])) + 2
+    pads = graph.constant(np.eye(1, 2 * axes, axes + 1, dtype="int64").reshape(-1))
+    padded = [graph.declare(graph.fresh("padded"), graph.dtypes[name]) for name in operator.inputs]
+    return (
+        *(
+            Operator("Pad", (name, pads), (wide,), {})
+            for name, wide in zip(operator.inputs, padded, strict=True)
+        ),
+        Operator("Conv", tuple(padded), operator.outputs, operator.attrs),
+    )
 
 
 def _unrounded(graph: Graph, _sources: _Sources, operator: Operator) -> tuple[Operator, ...]:

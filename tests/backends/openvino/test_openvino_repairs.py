@@ -140,6 +140,31 @@ def test_a_permutation_behind_a_reduction_is_not_lost(reduction, count):
     np.testing.assert_allclose(found, getattr(data, reduction)(axis=0).T + term, rtol=1e-5)
 
 
+@needs_openvino
+@pytest.mark.parametrize(
+    ("extents", "layout"), [((4, 2), "NC"), ((4, "n"), "NC"), ((2, 4, 2), "NC"), ((4, 2), "NHWC")]
+)
+def test_a_convolution_of_one_channel_to_a_single_column_has_all_rows(extents, layout):
+    """OpenVINO 2026.4 computes the first row only, if the processor has AVX-512."""
+    width = tirx.Var("n", "int64")
+    shape = [width if extent == "n" else extent for extent in extents]
+    kernel = np.random.default_rng(0).standard_normal((32, 1, *[1] * (len(shape) - 2), 2, 2), "float32")
+    x = var("x", (2, 1, *shape) if layout == "NC" else (2, *shape, 1))
+    convolution = op.nn.conv2d if len(shape) == 2 else op.nn.conv3d
+    more = {"data_layout": "NHWC"} if layout == "NHWC" else {}
+    more["padding"] = [0] * (len(shape) - 2) + [1] + [0] * (len(shape) + 1)
+    strides = [1] * (len(shape) - 1) + [3]
+    mod = module([x], lambda _: convolution(x, relax.const(kernel), strides=strides, **more))
+    data = np.random.default_rng(1).standard_normal((2, 1, *(2 if each == "n" else each for each in extents)))
+    data = data.astype("float32")
+    above = np.pad(data[:, 0], [(0, 0)] * (len(shape) - 1) + [(1, 0), (0, 0)])
+    windows = np.lib.stride_tricks.sliding_window_view(above, (2, 2), (-2, -1))[..., :1, :, :]
+    right = np.moveaxis(np.einsum("...ij,oij->o...", windows, kernel.reshape(32, 2, 2)), 0, 1)
+    given, right = (each if layout == "NC" else np.moveaxis(each, 1, -1) for each in (data, right))
+    found = _answer(mod, np.ascontiguousarray(given))
+    np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-5)
+
+
 CHANNELS = np.array([1.5, -2.0, 0.25], "float32")
 CHANNEL_FUNCTIONS = {
     "sum": (lambda x: op.add(x, relax.const(CHANNELS)), lambda x: x + CHANNELS),
