@@ -16,7 +16,9 @@
    segments (`annotated_region.placement.budgeted_row`).
 8. Dynamic programming with labels that carry their resource use, in runs of increasing width
    (`annotated_region.placement.limited_search`).
-9. What is left of a budget is filled with windows of the solution of the problem without limits.
+9. What is left of a budget is filled with windows of the solution of the problem without limits, and single
+   units move between places (`annotated_region.placement.refinement`).
+10. If that leaves a gap, the problem is split as in step 7 by smaller ops.
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ from annotated_region.placement.mixtures import fill_budgets
 from annotated_region.placement.penalties import MemoryMarket, PricedMemory, priced_memory
 from annotated_region.placement.prices import Potential
 from annotated_region.placement.problem import Placement, PlacementProblem
+from annotated_region.placement.refinement import refine
 from annotated_region.placement.row_prices import solve_limited_row
 from annotated_region.placement.segment_solver import SmallSolver
 from annotated_region.placement.splitting import split_by_ops
@@ -67,6 +70,9 @@ ROWS = 3
 TANGENTS = 3
 """The problem without limits at prices for memory gets `TANGENTS` such shares of what is left: one for the
 search for prices, the rest for one thorough search at the prices found."""
+
+LAST_SPLIT = 2
+"""A problem that is not proven at the end gets one `LAST_SPLIT`-th of the budget in addition, for splits."""
 
 PRICE_LEVELS = (0.9, 1.0, 1.1, 1.3)
 """The multiples of the memory prices at which units are chosen without launches. At the best prices, the
@@ -132,11 +138,24 @@ def solve_limited(
         best.raise_bound(free.lower_bound, free.proof)
         _offer_windows(best, uses, free.placement)
     is_large = problem.nodes * PASS > budget
+    search = None
     if not best.proven and not (_solve_row(best, uses, budget // SHARE, solver) and is_large):
-        _search(best, uses, budget, solver if free is not None and free.gap == 0 else None)
+        search = _search(best, uses, budget, solver if free is not None and free.gap == 0 else None)
     if not best.proven and free is not None:
-        fill_budgets(best, uses, free.placement, partial(_offer, best, uses))
+        _close_gap(best, uses, free.placement, search, budget // LAST_SPLIT)
     return best.solution()
+
+
+def _close_gap(best: Incumbent, uses: Uses, free: Placement, search: PriceSearch | None, budget: int) -> None:
+    """Fill the budgets and refine the placement; split by smaller ops if there were prices."""
+    offer = partial(_offer, best, uses)
+    fill_budgets(best, uses, free, offer)
+    refine(best, uses, offer)
+    if search is not None and not best.proven:
+        before = best.cost
+        split_by_ops(best, uses, search, budget, search.solver, offer, needs_large=False)
+        if best.cost < before:
+            refine(best, uses, offer)
 
 
 def _cut_down(problem: PlacementProblem, uses: Uses, placements: Iterable[Placement]) -> Iterable[Placement]:
@@ -155,8 +174,8 @@ def _solve_row(best: Incumbent, uses: Uses, budget: int, solver: SmallSolver) ->
         return False
 
 
-def _search(best: Incumbent, uses: Uses, budget: int, solver: SmallSolver | None) -> None:
-    """Price memory, then run the dynamic program with increasing width.
+def _search(best: Incumbent, uses: Uses, budget: int, solver: SmallSolver | None) -> PriceSearch | None:
+    """Price memory, then run the dynamic program with increasing width; returns the search for prices.
 
     The `solver` of the problem without limits is None if it proves nothing within its budget.
     """
@@ -165,16 +184,20 @@ def _search(best: Incumbent, uses: Uses, budget: int, solver: SmallSolver | None
     potential = Potential(priced.problem, priced.prices, best.step)
     best.raise_bound(potential.base - priced.penalties.most, "prices")
     if best.proven:
-        return
+        return None
     if best.placement is not None and is_too_wide(priced.problem, order, budget):
         offer_leaning(priced.problem, priced.prices, partial(_offer_windows, best, uses))
-        return
+        return None
     is_large = best.problem.nodes * PASS > budget
+    searches = None
     if solver is not None and best.work < budget:
-        priced = _priced_searches(best, uses, priced, budget, _unlimited(solver))
+        searches = PriceSearch(
+            best, uses, dict(priced.per_byte), _unlimited(solver), partial(_offer, best, uses)
+        )
+        priced = _priced_searches(searches, priced, budget)
         potential = Potential(priced.problem, priced.prices, best.step)
         if best.proven:
-            return
+            return searches
     transitions = Transitions(priced.problem, steps_of(priced.problem, order), potential)
     relaxed = FrontierSearch(transitions)
     width = max(2, min(FIRST_WIDTH, budget // (32 * best.problem.nodes)))
@@ -190,21 +213,18 @@ def _search(best: Incumbent, uses: Uses, budget: int, solver: SmallSolver | None
         best.raise_bound(result.bound, "frontier")
         _offer(best, uses, result.placement)
         if result.exact or is_large or best.proven or best.work >= budget:
-            return
+            return searches
         width *= WIDER
 
 
-def _priced_searches(
-    best: Incumbent, uses: Uses, priced: PricedMemory, budget: int, solver: SmallSolver
-) -> PricedMemory:
+def _priced_searches(search: PriceSearch, priced: PricedMemory, budget: int) -> PricedMemory:
     """Search without limits at several prices for memory; returns the problem at the best ones.
 
     Single ops that keep the prices from closing the gap split the problem. A row of segments is solved within
     the budget.
     """
-    offer = partial(_offer, best, uses)
+    best, uses, solver, offer = search.best, search.uses, search.solver, search.offer
     ration = TANGENTS * (budget - best.work) // SHARE
-    search = PriceSearch(best, uses, dict(priced.per_byte), solver, offer)
     search.adjust_all(ration // TANGENTS)
     if not best.proven:
         split_by_ops(best, uses, search, (budget - best.work) // SHARE, solver, offer)

@@ -3,7 +3,8 @@
 If one op needs much of the budget, such as an embedding, the placements next to the best price of memory
 differ in it: one exceeds the budget, the other leaves nearly as much of it unused as the op needs. No price
 closes that gap. With the op at the target and without it the best prices differ, and each part has a higher
-bound; the lower one of both holds (branch and bound, Land and Doig 1960).
+bound; the lower one of both holds (branch and bound, Land and Doig 1960). One of the two placements is in
+each part, so the search for the price of the part begins with it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from dataclasses import dataclass, replace
 
 from annotated_region.ids import Place, UnitId
 from annotated_region.placement.incumbent import Incumbent
-from annotated_region.placement.price_lines import PriceLine
 from annotated_region.placement.problem import Placement, PlacementProblem
 from annotated_region.placement.segment_solver import SmallSolver
 from annotated_region.placement.tangents import Beside, PriceSearch
@@ -58,6 +58,8 @@ def split_by_ops(
     budget: int,
     solver: SmallSolver,
     offer: Callable[[Placement], None],
+    *,
+    needs_large: bool = True,
 ) -> None:
     """Raise the bound by splitting, while single ops decide whether the budget is exceeded.
 
@@ -75,10 +77,14 @@ def split_by_ops(
         Solves the problem without limits.
     offer
         Receives placements, which may violate limits.
+    needs_large
+        Whether to split only by ops that need a large part of what two placements differ by. Splits by
+        smaller ones raise the bound as well, but it takes more of them.
     """
     if prices.beside is None or not prices.all_exact:  # gaps of the searches would hide what a split gains
         return
-    parts_of = _PartSearch(best, uses, prices.dearest, prices.beside.place, budget // RATIONS, solver, offer)
+    place, least = prices.beside.place, 1 / LARGE if needs_large else 0.0
+    parts_of = _PartSearch(best, uses, prices.dearest, place, least, budget // RATIONS, solver, offer)
     parts = [_Part({}, best.bound, prices.beside)]
     stop = best.work + budget
     while best.work < stop and not best.proven:
@@ -93,12 +99,16 @@ def split_by_ops(
 
 @dataclass(frozen=True, slots=True)
 class _PartSearch:
-    """Makes parts of parts; the attributes are the arguments of `split_by_ops`."""
+    """Makes parts of parts; the attributes are the arguments of `split_by_ops`.
+
+    An op decides if it needs at least the part `least` of the memory that two placements differ by.
+    """
 
     best: Incumbent
     uses: Uses
     per_byte: Mapping[Place, float]
     place: Place
+    least: float
     ration: int
     solver: SmallSolver
     offer: Callable[[Placement], None]
@@ -109,7 +119,7 @@ class _PartSearch:
             return None
         dear, fit = (
             [unit for unit in each.units if self._stands(unit)]
-            for each in (part.beside.dear, part.beside.fit)
+            for each in (part.beside.dear.answer, part.beside.fit.answer)
         )
         inside = {node for unit in fit for node in self.best.problem.units[unit].nodes}
         needs = [
@@ -120,37 +130,47 @@ class _PartSearch:
         ]
         change = math.fsum(map(self.uses.least_memory, dear)) - math.fsum(map(self.uses.least_memory, fit))
         most, node = max(needs, default=(0.0, 0))
-        return -node if most * LARGE >= change > 0 else None
+        return -node if most > 0 and most >= self.least * change else None
 
     def part(self, whole: _Part, node: int, stands: bool) -> _Part:
         """The part in which a node is at the target, or is not."""
         decided = {**whole.stands, node: stands}
         problem = self._restricted(decided)
-        if not all(problem.units_of):
+        if not all(problem.units_of) or whole.beside is None:
             return _Part(decided, math.inf, None)
         own = Incumbent(problem, [])
-        search = PriceSearch(own, self.uses, {**self.per_byte, self.place: 0.0}, self.solver, self.offer)
-        beside = self._beside(search)
+        search = PriceSearch(own, self.uses, dict(self.per_byte), self.solver, self.offer)
+        beside = self._beside(search, whole.beside, stands)
         self.best.work += own.work
+        if beside is not None and own.bound < self.best.cost:
+            search.mix(beside)
         return _Part(decided, max(whole.bound, own.bound), beside)
 
-    def _beside(self, search: PriceSearch) -> Beside | None:
-        """Search upwards from a price of zero; returns the placements next to the best price found."""
-        dear: PriceLine[Placement] | None = None
-        fit: PriceLine[Placement] | None = None
+    def _beside(self, search: PriceSearch, known: Beside, stands: bool) -> Beside | None:
+        """Search for the best price of a part; returns the placements next to it.
+
+        One of those of the whole is in the part: the one that exceeds the budget has the op at the target. Of
+        the other kind none is known, so the price is doubled, or the memory is free.
+        """
+        dear = known.dear if stands else None
+        fit = None if stands else known.fit
+        price = known.price
         for _ in range(SEARCHES):
+            if dear is None:
+                price = 0.0
+            else:
+                price = max(2 * price, self.per_byte[self.place]) if fit is None else dear.crossing(fit)
+            search.per_byte[self.place] = price
             found = search.search(self.ration)
             if found is None or search.highest >= self.best.cost:
                 break
             line = search.line(self.place, found)
+            if dear is not None and fit is not None and not fit.over < line.over < dear.over:
+                break
             dear, fit = (line, fit) if line.over > 0 else (dear, line)
             if dear is None:  # the budget is not scarce here
                 break
-            now = search.per_byte[self.place]
-            search.per_byte[self.place] = (
-                max(2 * now, self.per_byte[self.place]) if fit is None else dear.crossing(fit)
-            )
-        return None if dear is None or fit is None else Beside(self.place, dear.answer, fit.answer)
+        return None if dear is None or fit is None else Beside(self.place, dear, fit)
 
     def _stands(self, unit: UnitId) -> bool:
         return self.best.problem.units[unit].place == self.place

@@ -43,12 +43,17 @@ class Beside:
     place
         The target.
     dear, fit
-        The placement that exceeds its budget, and the one that keeps it.
+        The placement that exceeds its budget, and the one that keeps it, as lines over the price.
     """
 
     place: Place
-    dear: Placement
-    fit: Placement
+    dear: PriceLine[Placement]
+    fit: PriceLine[Placement]
+
+    @property
+    def price(self) -> float:
+        """The price at which both placements cost the same."""
+        return self.dear.crossing(self.fit)
 
 
 @dataclass(slots=True)
@@ -124,10 +129,14 @@ class PriceSearch:
                 self.per_byte[place] = dear.crossing(fit)
             self.is_exact = False
         if dear is not None and fit is not None:
-            self.beside = Beside(place, dear.answer, fit.answer)
-            problem = self.best.problem
-            offer_mixtures(problem, self.uses, place, dear.answer, fit.answer, self.offer)
-            offer_mixtures(problem, self.uses, place, fit.answer, dear.answer, self.offer)
+            self.beside = Beside(place, dear, fit)
+            self.mix(self.beside)
+
+    def mix(self, beside: Beside) -> None:
+        """Offer mixtures of two placements."""
+        dear, fit = beside.dear.answer, beside.fit.answer
+        offer_mixtures(self.best.problem, self.uses, beside.place, dear, fit, self.offer)
+        offer_mixtures(self.best.problem, self.uses, beside.place, fit, dear, self.offer)
 
     def search(self, ration: int) -> Solution | None:
         """Search at the current prices; None if the search found no placement."""

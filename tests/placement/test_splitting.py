@@ -35,10 +35,8 @@ def embedding(large: int, budget: int, slow: float = 1.5) -> PlacementProblem:
     return replace(found, constants=constants, limits=(TargetLimits(budget_bytes=budget), TargetLimits()))
 
 
-@pytest.mark.parametrize(("large", "budget", "slow"), [(10, 17, 1.5), (10, 13, 1.5), (10, 13, 4.0)])
-def test_the_bound_is_the_optimum_where_no_price_reaches_it(large: int, budget: int, slow: float) -> None:
-    problem = embedding(large, budget, slow)
-    optimum = placement_oracle.brute_force(problem)
+def prices_of(problem: PlacementProblem) -> tuple[Incumbent, PriceSearch]:
+    """The incumbent of a problem of two targets, all at the slow one, and the search for prices, after it."""
     uses = Uses(problem)
     units = unit_cover(problem, [SLOW], set())
     assert units is not None
@@ -55,7 +53,38 @@ def test_the_bound_is_the_optimum_where_no_price_reaches_it(large: int, budget: 
 
     search = PriceSearch(best, uses, {FAST: 0.1}, unlimited, offer)
     search.adjust_all(20_000)
+    return best, search
+
+
+@pytest.mark.parametrize(("large", "budget", "slow"), [(10, 17, 1.5), (10, 13, 1.5), (10, 13, 4.0)])
+def test_the_bound_is_the_optimum_where_no_price_reaches_it(large: int, budget: int, slow: float) -> None:
+    problem = embedding(large, budget, slow)
+    optimum = placement_oracle.brute_force(problem)
+    best, search = prices_of(problem)
     assert best.bound < optimum * (1 - 1e-3)
-    split_by_ops(best, uses, search, 20_000, unlimited, offer)
+    split_by_ops(best, search.uses, search, 20_000, search.solver, search.offer)
+    assert optimum * (1 - 1e-6) <= best.bound <= optimum * (1 + 1e-9)
+    assert best.cost == optimum
+
+
+@pytest.mark.parametrize("move", [0.5, 1.0])
+@pytest.mark.parametrize("budget", [11, 13])
+@pytest.mark.parametrize("sizes", [(3, 3, 3, 3, 3, 3), (4, 3, 5, 3, 4, 3)])
+def test_ops_that_need_little_are_split_by_on_demand(
+    sizes: tuple[int, ...], budget: int, move: float
+) -> None:
+    """A chain that is at the fast target as a whole, or not at all: no op needs half of that."""
+    costs = [[1.0, 2.0 + node / 8, 100.0] for node in range(len(sizes))]
+    edges = [(node, node + 1) for node in range(len(sizes) - 1)]
+    chain = of_edges(len(sizes), edges, (0.25, 0.25), costs, uniform_table(2, move, 0.0))
+    constants = tuple(PlacementConstant(size, (node,)) for node, size in enumerate(sizes))
+    problem = replace(chain, constants=constants, limits=(TargetLimits(budget_bytes=budget), TargetLimits()))
+    optimum = placement_oracle.brute_force(problem)
+    best, search = prices_of(problem)
+    bound = best.bound
+    assert bound < optimum * (1 - 1e-2)
+    split_by_ops(best, search.uses, search, 20_000, search.solver, search.offer)
+    assert best.bound == bound
+    split_by_ops(best, search.uses, search, 20_000, search.solver, search.offer, needs_large=False)
     assert optimum * (1 - 1e-6) <= best.bound <= optimum * (1 + 1e-9)
     assert best.cost == optimum
