@@ -79,7 +79,8 @@ def priced_memory(
     _sweep(prices, SWEEPS)
     dearest = math.fsum(unit.cost for unit in problem.units if math.isfinite(unit.cost))
     market = MemoryMarket(problem, uses, step)
-    best, best_bound = market.per_byte(), prices.bound()
+    free, unpriced, best_bound = market.per_byte(), prices.state(), prices.bound()
+    best = free
     for _ in range(market.rounds):
         if not market.adjust(prices.leaning, min(upper, dearest) - best_bound):
             break
@@ -89,6 +90,10 @@ def priced_memory(
         bound = prices.bound() - tried.most
         if bound > best_bound:
             best, best_bound = market.per_byte(), bound
+    if best is free and any(market.per_byte().values()):
+        prices.reprice(problem)
+        prices.restore(unpriced)  # no price helped: sweeps from what they left would have to undo it first
+        return PricedMemory(problem, prices, market.penalties(free), free)
     return market.repriced(prices, best)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from annotated_region.ids import Place, UnitId, ValueId
 from annotated_region.placement.clusters import Cluster, clusters_of
@@ -23,7 +24,7 @@ from annotated_region.placement.grid import snapped
 from annotated_region.placement.problem import PlacementProblem
 from annotated_region.placement.stars import Star
 
-__all__ = ["Potential", "Prices", "spine_of"]
+__all__ = ["Potential", "PriceState", "Prices", "spine_of"]
 
 
 def spine_of(problem: PlacementProblem, order: Sequence[int]) -> tuple[int, ...]:
@@ -41,6 +42,23 @@ def spine_of(problem: PlacementProblem, order: Sequence[int]) -> tuple[int, ...]
         spine.append(node)
         node = following[node]
     return tuple(spine)
+
+
+@dataclass(frozen=True, slots=True)
+class PriceState:
+    """What sweeps change.
+
+    Attributes
+    ----------
+    prices
+        For each value, the prices of its members at each place.
+    shares, leaning
+        As in `Prices`.
+    """
+
+    prices: Sequence[Sequence[Sequence[float]]]
+    shares: Sequence[Mapping[int, float]]
+    leaning: Sequence[UnitId]
 
 
 class Prices:
@@ -77,6 +95,10 @@ class Prices:
         for cluster in clusters_of(problem, order):
             self._cluster_of |= dict.fromkeys(cluster.nodes, cluster)
         self._at = self._incidence()
+        self._offers = [
+            [(unit, problem.units[unit].place, self.shares[unit]) for unit in units]
+            for units in problem.units_of
+        ]
         self.leaning = [units[0] for units in problem.units_of]
 
     def bound(self) -> float:
@@ -138,14 +160,12 @@ class Prices:
             star.forget(member)  # once: nothing is derived from these prices before they change again below
         if node in self._cluster_of:
             self._cluster_of[node].balance(self.shares, self._priced)
-        offered = self.unit_costs(node)
-        self.leaning[node] = min(offered, key=offered.__getitem__)
+        costs = self._place_costs(node)
         to_come, gone = (2, 3) if forward else (3, 2)
         takers = [entry for entry in stars if entry[to_come]]
         if not takers:
             return
         weight = 1 / max(len(takers), sum([bool(entry[gone]) for entry in stars]))
-        costs = self._place_costs(offered)
         for star, member, _, _ in takers:
             price = star.price[member]
             for place in places:
@@ -153,29 +173,53 @@ class Prices:
 
     def _priced(self, node: int) -> list[float]:
         """The sum of a node's prices at each place; the first node of the spine pays its launch there."""
-        entry = self._problem.launch if node == self.spine[0] else ()
         columns = [star.price[member] for star, member, _, _ in self._at[node]]
-        sums = [sum(column) for column in zip(*columns, strict=True)] or [0.0] * (self._problem.host + 1)
-        for place, launch in enumerate(entry):
-            sums[place] += launch
+        if len(columns) == 1:
+            sums = list(columns[0])
+        elif len(columns) == 2:
+            sums = [first + second for first, second in zip(*columns, strict=True)]
+        else:
+            sums = [sum(column) for column in zip(*columns, strict=True)] or [0.0] * (self._problem.host + 1)
+        if node == self.spine[0]:
+            for place, launch in enumerate(self._problem.launch):
+                sums[place] += launch
         return sums
 
-    def _place_costs(self, offered: Mapping[UnitId, float]) -> dict[int, float]:
-        """For each place, the minimum cost of a node there, prices included."""
+    def _place_costs(self, node: int) -> dict[int, float]:
+        """For each place, the minimum cost of a node there, prices included; updates `leaning`."""
+        priced = self._priced(node)
         least: dict[int, float] = {}
-        for unit, cost in offered.items():
-            place = self._problem.units[unit].place
+        best = math.inf
+        for unit, place, shares in self._offers[node]:
+            cost = shares[node] + priced[place]
             if place not in least or cost < least[place]:
                 least[place] = cost
+            if cost < best:
+                best, self.leaning[node] = cost, unit
         return least
 
     def unit_costs(self, node: int) -> dict[UnitId, float]:
         """For each unit that contains `node`, the cost of the node in it, prices included."""
         priced = self._priced(node)
-        units = self._problem.units
-        return {
-            unit: self.shares[unit][node] + priced[units[unit].place] for unit in self._problem.units_of[node]
-        }
+        return {unit: shares[node] + priced[place] for unit, place, shares in self._offers[node]}
+
+    def state(self) -> PriceState:
+        """A copy of the prices and shares."""
+        return PriceState(
+            [[list(price) for price in star.price] for star in self.stars],
+            [dict(shares) for shares in self.shares],
+            list(self.leaning),
+        )
+
+    def restore(self, state: PriceState) -> None:
+        """Continue from an earlier state under the same unit costs."""
+        for star, prices in zip(self.stars, state.prices, strict=True):
+            star.price = [list(price) for price in prices]
+            for member, _node in enumerate(star.members):
+                star.forget(member)
+        for shares, known in zip(self.shares, state.shares, strict=True):
+            shares.update(known)
+        self.leaning = list(state.leaning)
 
     def snap(self, step: float) -> None:
         """Round all prices and shares to the grid of `step`; the problem's costs must already be on it."""

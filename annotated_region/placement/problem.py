@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 from annotated_region.errors import PolicyError
 from annotated_region.graphs import Dag, connected_parts, is_acyclic
@@ -302,7 +303,7 @@ def _check_values(problem: PlacementProblem) -> None:
     for value in problem.values:
         first = -1 if value.producer is None else value.producer
         known = -1 <= first < problem.nodes and all(0 <= node < problem.nodes for node in value.consumers)
-        if not known or list(value.consumers) != sorted(set(value.consumers)):
+        if not known or not _is_ascending(value.consumers):
             raise ValueError(f"{value} does not name nodes, each once and ascending")
         if value.consumers and value.consumers[0] <= first:
             raise ValueError(f"{value} is read before it is made: nodes must come in program order")
@@ -312,7 +313,7 @@ def _check_units(problem: PlacementProblem) -> None:
     """Reject units of unknown places or nodes, and composites on the host."""
     for unit in problem.units:
         known = 0 <= unit.place <= problem.host and all(0 <= node < problem.nodes for node in unit.nodes)
-        if not known or not unit.nodes or list(unit.nodes) != sorted(set(unit.nodes)):
+        if not known or not unit.nodes or not _is_ascending(unit.nodes):
             raise ValueError(f"{unit} does not name a place and nodes, each once and ascending")
         if unit.place == problem.host and len(unit.nodes) > 1:
             raise ValueError(f"{unit}: the host runs single nodes")
@@ -330,5 +331,10 @@ def _check_limits(problem: PlacementProblem) -> None:
             raise ValueError(f"a limit is not negative: {limits}")
     for constant in problem.constants:
         known = all(0 <= node < problem.nodes for node in constant.readers)
-        if not constant.readers or not known or list(constant.readers) != sorted(set(constant.readers)):
+        if not constant.readers or not known or not _is_ascending(constant.readers):
             raise ValueError(f"{constant} does not name nodes, each once and ascending")
+
+
+def _is_ascending(nodes: Sequence[int]) -> bool:
+    """Whether each node is larger than the one before."""
+    return len(nodes) < 2 or all(left < right for left, right in pairwise(nodes))

@@ -13,7 +13,7 @@ sets, for any number of readers: given the set, each reader takes its cheapest p
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from annotated_region.ids import ValueId
 from annotated_region.placement.problem import PlacementProblem
@@ -68,6 +68,9 @@ class Star:
         self.price = [[0.0] * (host + 1) for _ in self.members]
         self._made = len(producers)
         self._readers = range(self._made, len(self.members))
+        self._others = {
+            member: [other for other in self._readers if other != member] for member in self._readers
+        }
         self._follower = None if follower is None else self.members.index(follower)
         self._places = [places_of[node] for node in self.members]
         self._sources = self._places[0] if producers else (host,)
@@ -84,6 +87,7 @@ class Star:
         self._read_places = [place for place in range(host + 1) if self._read >> place & 1]
         self._within = {places: index for index, places in enumerate(subsets(self._read))}
         self._sets = {source: self._sends(source, self._host_bit | 1 << source) for source in self._sources}
+        self._having = self._positions_of_places()
         self._known: dict[int, list[float]] = {}
         self._pair = self._pair_costs() if self._made and len(self._readers) == 1 else None
 
@@ -98,6 +102,14 @@ class Star:
             cost = sum(row[place] for place in range(len(row)) if (places & ~paid) >> place & 1)
             found.append((places, cost, self._within[places & self._read]))
         return found
+
+    def _positions_of_places(self) -> dict[int, list[int]]:
+        """For each place, the positions of the sets that contain it in the sequence of all sources' sets."""
+        flat = [places for source in self._sources for places, _cost, _index in self._sets[source]]
+        return {
+            place: [position for position, places in enumerate(flat) if places >> place & 1]
+            for place in self._read_places
+        }
 
     def _pair_costs(self) -> list[list[float]]:
         """For one producer and one reader, the cost of each pair of places."""
@@ -156,41 +168,53 @@ class Star:
     def _by_source(self) -> list[float]:
         """For each source, the minimum cost of the value, net of prices."""
         found = []
-        for source, sums in self._sums_by_source(self._readers):
+        for source, sums in zip(self._sources, self._sums_by_source(self._readers), strict=True):
             least = min([cost + sums[index] for _places, cost, index in self._sets[source]])
             found.append(least - self.price[0][source] if self._made else least)
         return found
 
     def _by_reader(self, member: int) -> list[float]:
         """For each possible place of a reader, the minimum cost of the value if the reader is there."""
-        others = [other for other in self._readers if other != member]
+        if member == self._follower:
+            return self._by_follower(member)
+        totals: list[float] = []
+        for source, sums in zip(self._sources, self._sums_by_source(self._others[member]), strict=True):
+            offset = self.price[0][source] if self._made else 0.0
+            totals += [cost + sums[index] - offset for _places, cost, index in self._sets[source]]
+        price, having = self.price[member], self._having
+        return [
+            min([totals[position] for position in having[place]], default=math.inf) - price[place]
+            for place in self._places[member]
+        ]
+
+    def _by_follower(self, member: int) -> list[float]:
+        """As `_by_reader`, for the reader that pays its launch if its place is not that of the source."""
         possible = self._places[member]
         least = [math.inf] * len(self._moves)
-        follows = member == self._follower
-        for source, sums in self._sums_by_source(others):
+        for source, sums in zip(self._sources, self._sums_by_source(self._others[member]), strict=True):
             offset = self.price[0][source] if self._made else 0.0
             for places, cost, index in self._sets[source]:
                 total = cost + sums[index] - offset
                 for place in possible:
-                    entry = self._launch[place] if follows and place != source else 0.0
+                    entry = self._launch[place] if place != source else 0.0
                     if places >> place & 1 and total + entry < least[place]:
                         least[place] = total + entry
         price = self.price[member]
         return [least[place] - price[place] for place in possible]
 
-    def _sums_by_source(self, members: Sequence[int]) -> Iterator[tuple[int, list[float]]]:
+    def _sums_by_source(self, members: Sequence[int]) -> list[list[float]]:
         """For each source, the sums of the readers' minima, which only the follower makes different."""
-        sums: list[float] = []
-        for source in self._sources:
-            if not sums or self._follower in members:
-                sums = self._sums(members, source)
-            yield source, sums
+        if self._follower in members:
+            return [self._sums(members, source) for source in self._sources]
+        return [self._sums(members, self._sources[0])] * len(self._sources)
 
     def _sums(self, members: Sequence[int], source: int) -> list[float]:
         """For each set of destinations, the sum of the readers' minimum costs within it."""
         tables = [self._minima(member, source) for member in members]
         if not tables:
             return [0.0] * len(self._within)
+        if len(tables) == 1:
+            return tables[0]
         return [sum(column) for column in zip(*tables, strict=True)]
 
     def _minima(self, member: int, source: int) -> list[float]:
@@ -204,6 +228,6 @@ class Star:
             cost = math.inf
             if place in self._places[member]:
                 cost = launch[place] - price[place] if follows and place != source else -price[place]
-            table += [min(cost, known) for known in table]
+            table += [cost if cost < known else known for known in table]
         self._known[member] = table
         return table

@@ -39,6 +39,7 @@ def value(*consumers, made=None, table=TABLE):
         ({"values": (value(0, table=uniform_table(1, -1.0)),)}, "a transfer takes a finite time"),
         ({"values": (value(3),)}, "does not name nodes, each once and ascending"),
         ({"values": (value(1, 0),)}, "does not name nodes, each once and ascending"),
+        ({"values": (value(0, 0),)}, "does not name nodes, each once and ascending"),
         ({"values": (value(1, made=1),)}, "is read before it is made"),
         ({"units": (PlacementUnit(Place(2), (0,), 1.0),)}, "does not name a place and nodes"),
         ({"units": (PlacementUnit(Place(0), (), 1.0),)}, "does not name a place and nodes"),
