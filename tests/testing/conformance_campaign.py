@@ -34,6 +34,7 @@ EXEMPT: Mapping[str, Mapping[str, str]] = {
         "relax.eye": _WHOLE.format("comparison"),
         "relax.eye_like": _WHOLE.format("comparison"),
         "relax.right_shift": _WHOLE.format("remainder"),
+        "relax.mod": "OpenVINO rounds the quotients of floats, and the kit draws no remainders of bytes",
         "relax.vision.roi_align": "numbers of images are floats, which OpenVINO converts in 32 bits",
         **dict.fromkeys(("relax.topk", "relax.sort", "relax.argsort", "relax.median"), _NO_TOP_K),
     },
