@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tvm
@@ -21,6 +23,7 @@ needs_openvino = pytest.mark.skipif(
     installation.unavailable() is not None, reason=str(installation.unavailable())
 )
 COLUMN = np.ones((3, 1, 1), "float32")
+README = Path(installation.__file__).with_name("README.md").read_text(encoding="utf-8")
 
 
 def _added(graph: Graph, kind: str, *inputs: str) -> str:
@@ -296,6 +299,23 @@ QUANTIZED = {
         b.emit(op.nn.leakyrelu(_product(b, x), 0.25)), _const(-POSITIVE.ravel())
     ),
 }
+
+
+@needs_openvino
+def test_a_quantized_convolution_in_a_sum_is_rounded_with_the_sum():
+    """A limit of OpenVINO 2026.4 that README.md has: the sum is one step away at most."""
+    x, y = var("x", (5, 4, 3)), var("y", (5, 4, 3))
+
+    def made(builder):
+        return _quantized(builder, op.add(_rounded(builder, _convolution(builder, x)), y), scale=0.03125)
+
+    mod = module([x, y], made)
+    arrays = np.random.default_rng(0).standard_normal((2, 5, 4, 3), "float32")
+    machine = relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())
+    right = machine["main"](*map(tvm.runtime.tensor, arrays)).numpy()
+    steps = np.abs(_answer(mod, *arrays).astype(int) - right)
+    assert steps.max() == 1
+    assert all(word in README for word in ("A convolution of bytes", "is not rounded before the"))
 
 
 @needs_openvino
