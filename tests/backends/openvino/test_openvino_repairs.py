@@ -154,10 +154,10 @@ def test_a_convolution_of_one_channel_to_a_single_column_has_all_rows(extents, l
     kernel = np.random.default_rng(0).standard_normal((32, 1, *[1] * (len(shape) - 2), 2, 2), "float32")
     x = var("x", (2, 1, *shape) if layout == "NC" else (2, *shape, 1))
     convolution = op.nn.conv2d if len(shape) == 2 else op.nn.conv3d
+    padding = [0] * (len(shape) - 2) + [1] + [0] * (len(shape) + 1)
     more = {"data_layout": "NHWC"} if layout == "NHWC" else {}
-    more["padding"] = [0] * (len(shape) - 2) + [1] + [0] * (len(shape) + 1)
     strides = [1] * (len(shape) - 1) + [3]
-    mod = module([x], lambda _: convolution(x, relax.const(kernel), strides=strides, **more))
+    mod = module([x], lambda _: convolution(x, relax.const(kernel), strides=strides, padding=padding, **more))
     data = np.random.default_rng(1).standard_normal((2, 1, *(2 if each == "n" else each for each in extents)))
     data = data.astype("float32")
     above = np.pad(data[:, 0], [(0, 0)] * (len(shape) - 1) + [(1, 0), (0, 0)])
@@ -335,7 +335,11 @@ def test_factors_and_scales_of_quantized_values_stay_where_they_are(name):
 def test_the_difference_from_a_constant_is_copied_in_quantized_models(is_quantized):
     """The compilation of one that is gathered ends the process otherwise."""
     graph = Graph("graph", DIALECT)
-    graph.constants |= {"c": np.ones((1, 4), "float32"), "s": np.float32(0.5).reshape(()), "z": np.int8(0)}
+    graph.constants |= {
+        "c": np.ones((1, 4), "float32"),
+        "s": np.array(0.5, "float32"),
+        "z": np.array(0, "int8"),
+    }
     graph.declare("s", "float32")
     graph.declare("z", "int8")
     difference = _added(graph, "Sub", "c", "x")
@@ -353,7 +357,11 @@ def test_the_difference_from_a_constant_is_copied_in_quantized_models(is_quantiz
 def test_a_mean_of_lines_of_a_convolution_of_bytes_reads_a_copy(between, axes):
     """OpenVINO 2026.4 moves scales by channels behind the mean, where only the first image has them."""
     graph = Graph("graph", DIALECT)
-    graph.constants |= {"s": np.float32(0.5).reshape(()), "z": np.int8(0), "w": np.ones((4, 4, 1, 1)[:axes])}
+    graph.constants |= {
+        "s": np.array(0.5, "float32"),
+        "z": np.array(0, "int8"),
+        "w": np.ones((4, 4, 1, 1)[:axes]),
+    }
     for name, dtype in (("s", "float32"), ("z", "int8"), ("x", "int8"), ("w", "float32")):
         graph.declare(name, dtype)
     convolution = _added(graph, "Conv", graph.add("DequantizeLinear", ("x", "s", "z"), 1, {})[0], "w")
