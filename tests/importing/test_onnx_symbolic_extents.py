@@ -88,6 +88,23 @@ def test_paddings_to_a_multiple(mode: str, before: int) -> None:
     run(text, ["dnnl"], *((numbers(2, extent),) for extent in (1, 5, 8)))
 
 
+PAIRS = """(float[n, h, w] x) => (float[n, p, q] y)
+    <int64 one = {1}, int64 two = {2}, int64 four = {4}, int64[1] at = {0}, int64[1] back = {-1},
+     int64[1] front = {1}, int64[1] end = {-9223372036854775807}, int64[2] pairs = {-1, 2}> {
+    s = Shape(x) h = Gather(s, one) w = Gather(s, two)
+    a = Mod(h, four) b = Sub(four, a) c = Mod(b, four) below = Unsqueeze(c, at)
+    d = Mod(w, four) e = Sub(four, d) f = Mod(e, four) right = Unsqueeze(f, at)
+    given = Concat<axis = 0>(front, right, at, below, at, at) rows = Reshape(given, pairs)
+    turned = Slice(rows, back, end, at, back) columns = Transpose<perm = [1, 0]>(turned)
+    p = Reshape(columns, back) y = Pad(x, p)
+}"""
+
+
+def test_paddings_in_pairs_from_the_last_axis() -> None:
+    """PyTorch's exporter of old writes so each padding, whose axes it has in the other order."""
+    run(PAIRS, ["dnnl"], *((numbers(*shape),) for shape in ((2, 5, 7), (1, 4, 8), (3, 6, 1))))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -12,6 +12,7 @@ memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from operator import add, mul, sub
@@ -49,7 +50,7 @@ def _cast(node: OnnxNode) -> relax.Expr:
 
 
 def numbers_of(builder: relax.BlockBuilder, expr: relax.Expr) -> list[Extent] | None:
-    """The numbers of a shape, or of a tensor of rank 0 or 1 that the builder's bindings compute from extents.
+    """The numbers of a shape, or of a tensor that the builder's bindings compute from extents, row after row.
 
     None if they are unknown, or if that takes more than some calls.
     """
@@ -105,7 +106,7 @@ class _ListReader:
         self._calls = 0
 
     def numbers(self, expr: relax.Expr) -> _Numbers | None:
-        """The numbers of a tensor of rank 0 or 1; None if they are unknown."""
+        """The numbers of a tensor, row after row; None if they are unknown."""
         if isinstance(expr, relax.ShapeExpr):
             return [int(each) if isinstance(each, tirx.IntImm) else each for each in expr.values]
         known = known_numbers(expr)
@@ -119,6 +120,9 @@ class _ListReader:
         return rule(self, value) if rule is not None and self._calls <= _MOST_CALLS else None
 
 
+_Rule = Callable[[_ListReader, relax.Call], _Numbers | None]
+
+
 def _same(reader: _ListReader, call: relax.Call) -> _Numbers | None:
     """The numbers of the first operand, whose rank, or type, may be another one."""
     ty = call.args[0].ty
@@ -127,14 +131,36 @@ def _same(reader: _ListReader, call: relax.Call) -> _Numbers | None:
 
 
 def _part(reader: _ListReader, call: relax.Call) -> _Numbers | None:
-    numbers = reader.numbers(call.args[0])
+    """A slice along one axis, also of rows of numbers, and also backwards."""
+    numbers = _rows(reader, call.args[0])
     fields = [each.fields for each in call.args[1:] if isinstance(each, relax.Tuple)]
     if numbers is None or len(fields) + 1 < len(call.args) or any(len(each) != 1 for each in fields):
         return None
-    bounds = [int(each) for (each,) in fields[1:] if isinstance(each, tirx.IntImm)]
-    if len(bounds) + 1 < len(fields) or any(bound < 1 for bound in bounds[2:]):
+    bounds = [int(each) for (each,) in fields if isinstance(each, tirx.IntImm)]
+    if len(bounds) < len(fields) or 0 in bounds[3:]:
         return None
-    return numbers[slice(*bounds)]
+    axis, *ends = bounds
+    kept = np.moveaxis(numbers, axis, 0)[slice(*ends)]
+    return list(np.moveaxis(kept, 0, axis).flat)
+
+
+def _turned(reader: _ListReader, call: relax.Call) -> _Numbers | None:
+    """Rows of numbers as columns."""
+    numbers, axes = _rows(reader, call.args[0]), getattr(call.attrs, "axes", None)
+    if numbers is None:
+        return None
+    return list(numbers.transpose(None if axes is None else [int(each) for each in axes]).flat)
+
+
+def _rows(reader: _ListReader, expr: relax.Expr) -> np.ndarray | None:
+    """The numbers of a tensor of any rank, in its shape; None if one of both is unknown."""
+    ty, numbers = expr.ty, reader.numbers(expr)
+    if numbers is None or not isinstance(ty, relax.TensorType) or not isinstance(ty.shape, relax.ShapeExpr):
+        return None
+    extents = [int(each) for each in ty.shape.values if isinstance(each, tirx.IntImm)]
+    if len(extents) < len(ty.shape.values) or math.prod(extents) != len(numbers):
+        return None
+    return np.fromiter(numbers, object, len(numbers)).reshape(extents)
 
 
 def _joined(reader: _ListReader, call: relax.Call) -> _Numbers | None:
@@ -158,7 +184,7 @@ def _taken(reader: _ListReader, call: relax.Call) -> _Numbers | None:
 
 def _paired(
     function: Callable[[Extent, Extent], Extent],
-) -> Callable[[_ListReader, relax.Call], _Numbers | None]:
+) -> _Rule:
     def rule(reader: _ListReader, call: relax.Call) -> _Numbers | None:
         sides = [reader.numbers(each) for each in call.args]
         known = [each for each in sides if each is not None]
@@ -171,15 +197,29 @@ def _paired(
     return rule
 
 
-_RULES: Mapping[str, Callable[[_ListReader, relax.Call], _Numbers | None]] = {
+def _of_lists(rule: _Rule) -> _Rule:
+    """The rule, for operands that are lists or single numbers and no rows of numbers."""
+
+    def of_lists(reader: _ListReader, call: relax.Call) -> _Numbers | None:
+        given = [
+            each for arg in call.args for each in (arg.fields if isinstance(arg, relax.Tuple) else [arg])
+        ]
+        is_flat = all(not isinstance(each.ty, relax.TensorType) or each.ty.ndim in (0, 1) for each in given)
+        return rule(reader, call) if is_flat else None
+
+    return of_lists
+
+
+_RULES: Mapping[str, _Rule] = {
     **dict.fromkeys(
         [f"relax.{name}" for name in ("shape_to_tensor", "astype", "squeeze", "expand_dims", "reshape")],
         _same,
     ),
     "relax.strided_slice": _part,
-    "relax.concat": _joined,
-    "relax.take": _taken,
-    "relax.add": _paired(add),
-    "relax.subtract": _paired(sub),
-    "relax.multiply": _paired(mul),
+    "relax.permute_dims": _turned,
+    "relax.concat": _of_lists(_joined),
+    "relax.take": _of_lists(_taken),
+    "relax.add": _of_lists(_paired(add)),
+    "relax.subtract": _of_lists(_paired(sub)),
+    "relax.multiply": _of_lists(_paired(mul)),
 }
