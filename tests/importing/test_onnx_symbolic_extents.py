@@ -105,6 +105,15 @@ def test_paddings_in_pairs_from_the_last_axis() -> None:
     run(PAIRS, ["dnnl"], *((numbers(*shape),) for shape in ((2, 5, 7), (1, 4, 8), (3, 6, 1))))
 
 
+def test_a_list_of_constants_times_an_extent() -> None:
+    text = """(float[n, 2] x) => (float[2] y)
+        <int64 zero = {0}, int64[2] whole = {3, 5}, float[2] parts = {0.5, 2.0}> {
+        s = Shape(x) n = Gather(s, zero) m = Mul(n, whole) g = Cast<to = 1>(m)
+        f = Cast<to = 1>(n) d = Div(f, parts) y = Add(g, d)
+    }"""
+    run(text, ["dnnl"], (numbers(3, 2),), (numbers(7, 2),))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

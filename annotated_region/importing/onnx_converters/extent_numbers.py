@@ -67,10 +67,7 @@ def with_tensors(node: OnnxNode) -> OnnxNode:
     TVM passes them as they are, and few targets claim an op of a tensor and a number that is none; it fails
     to compare them.
     """
-    is_computed = any(
-        each is not None and isinstance(each.ty, relax.TensorType) and node.constant(each) is None
-        for each in node.inputs
-    )
+    is_computed = any(each is not None and _is_tensor(node, each) for each in node.inputs)
     name = node.proto.op_type
     if name not in _COMBINING or not (is_computed or name in _COMPARING):
         return node
@@ -79,6 +76,12 @@ def with_tensors(node: OnnxNode) -> OnnxNode:
     tensors = [None if each is None else _as_tensor(node, each) for each in node.inputs]
     inputs = [each if tensor is None else tensor for each, tensor in zip(node.inputs, tensors, strict=True)]
     return replace(node, inputs=tuple(inputs))
+
+
+def _is_tensor(node: OnnxNode, expr: relax.Expr) -> bool:
+    """Whether TVM keeps a tensor; it makes a number of a constant of one element."""
+    constant = node.constant(expr)
+    return isinstance(expr.ty, relax.TensorType) and (constant is None or constant.size != 1)
 
 
 def _as_tensor(node: OnnxNode, expr: relax.Expr) -> relax.Expr | None:
