@@ -313,11 +313,15 @@ def _apart_from_bytes(graph: Graph, sources: _Sources, operator: Operator) -> tu
         return _read_as_a_copy(graph, operator) if is_by_channels and not is_constant else (operator,)
     if operator.kind not in _LINEAR | {"BatchNormalization", "PRelu"}:
         return (operator,)
-    if operator.kind == "Sub" and operator.inputs[0] in sources.constants:
-        return _read_as_a_copy(graph, operator)
     constants = [each for each in operator.inputs if each in sources.constants]
     data = [each for each in operator.inputs if each not in constants]
-    if len(data) != 1 or not any(_holds_several(graph, each) for each in constants):
+    if operator.kind == "Sub" and data == [operator.inputs[1]]:
+        return _read_as_a_copy(graph, operator)
+    shapes = [_shape(graph, each) for each in constants]
+    is_bias = operator.kind in ("Add", "Sub") and all(
+        shape is not None and math.prod(shape[:-1]) == 1 for shape in shapes
+    )
+    if len(data) != 1 or is_bias or not any(_holds_several(graph, each) for each in constants):
         return (operator,)
     is_of_bytes = any(each.kind == "DequantizeLinear" for each in _computed_of(sources, *data))
     return _reading_a_copy(graph, operator, *data) if is_of_bytes else (operator,)

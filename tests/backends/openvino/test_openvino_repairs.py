@@ -370,3 +370,16 @@ def test_a_mean_of_lines_of_a_convolution_of_bytes_reads_a_copy(between, axes):
     repair(graph)
     is_copied = [each.kind for each in graph.operators][-2] == "Max"
     assert is_copied == (axes == 3 or between == "Reshape")
+
+
+@pytest.mark.parametrize(("shape", "count"), [((3,), 0), ((1, 3), 0), ((3, 1), 1)])
+def test_a_bias_of_columns_of_dequantized_values_reads_no_copy(shape, count):
+    """As in quantized transformers; so the sum stays fused with what it is added to."""
+    graph = Graph("graph", DIALECT)
+    graph.constants |= {"s": np.array(0.5, "float32"), "z": np.array(0, "int8")}
+    for name, dtype in (("s", "float32"), ("z", "int8"), ("x", "int8")):
+        graph.declare(name, dtype)
+    values = graph.add("DequantizeLinear", ("x", "s", "z"), 1, {})[0]
+    _added(graph, "Add", values, graph.constant(np.ones(shape, "float32")))
+    repair(graph)
+    assert [each.kind for each in graph.operators].count("Max") == count
