@@ -12,7 +12,8 @@ TVM 0.27.0:
 *   ``layer_norm`` and ``instance_norm`` of bfloat16: "only support float32 and float16 for now";
 *   ``argmax`` and ``argmin`` of bfloat16: an internal check fails; ``power`` and ``mod`` of it likewise;
 *   ``sort``, ``argsort`` and ``topk`` of bfloat16 order the bits as integers, which is wrong;
-*   ``sinh``, ``cosh``, ``atan`` and ``asinh`` of float16: "unknown intrinsic".
+*   ``sinh``, ``cosh``, ``atan`` and ``asinh`` of float16: "unknown intrinsic";
+*   ``tanh`` and both forms of ``gelu`` round each step: of ``gelu(-3)`` in float16, 8 of 100 are lost.
 
 float32 represents all numbers of both types, so predicates and orders are the same; computed values are
 rounded once, at the end. The repair can be removed with the first TVM for which
@@ -29,9 +30,12 @@ from annotated_region.targets.op_view import OpView
 
 __all__ = ["REWRITES"]
 
+_HALVES = ("float16", "bfloat16")
 _ASKED = tuple(f"relax.{name}" for name in ("isnan", "isinf", "isfinite", "argmax", "argmin", "argsort"))
 _COMPUTED = tuple(f"relax.{name}" for name in ("nn.layer_norm", "nn.instance_norm", "power", "mod", "sort"))
 _FUNCTIONS = tuple(f"relax.{name}" for name in ("sinh", "cosh", "atan", "asinh"))
+
+_OF_STEPS = tuple(f"relax.{name}" for name in ("tanh", "nn.gelu", "nn.gelu_tanh"))
 
 
 def ask_in_float32(view: OpView, editor: Editor) -> relax.Expr | None:
@@ -49,6 +53,11 @@ def compute_in_float32(view: OpView, editor: Editor) -> relax.Expr | None:
 def function_in_float32(view: OpView, editor: Editor) -> relax.Expr | None:
     """A function of float16, computed in float32 and rounded once."""
     return _computed(view, editor) if dtype_of(view.out_type) == "float16" else None
+
+
+def steps_in_float32(view: OpView, editor: Editor) -> relax.Expr | None:
+    """A function of several steps, computed in float32 and rounded once."""
+    return _computed(view, editor) if dtype_of(view.out_type) in _HALVES else None
 
 
 def sort_in_float32(view: OpView, editor: Editor) -> relax.Expr | None:
@@ -72,9 +81,7 @@ def _computed(view: OpView, editor: Editor) -> relax.Expr:
 def _widened(view: OpView, editor: Editor) -> list[relax.Expr]:
     """The operands, with those of half precision converted to float32."""
     return [
-        editor.emit(relax.op.astype(arg, "float32"), "wide")
-        if dtype_of(arg.ty) in ("float16", "bfloat16")
-        else arg
+        editor.emit(relax.op.astype(arg, "float32"), "wide") if dtype_of(arg.ty) in _HALVES else arg
         for arg in view.args
     ]
 
@@ -83,5 +90,6 @@ REWRITES: list[tuple[tuple[str, ...], Rewrite]] = [
     (_ASKED, ask_in_float32),
     (_COMPUTED, compute_in_float32),
     (_FUNCTIONS, function_in_float32),
+    (_OF_STEPS, steps_in_float32),
     (("relax.topk",), sort_in_float32),
 ]

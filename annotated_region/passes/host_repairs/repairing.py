@@ -22,6 +22,7 @@ from annotated_region.passes.host_repairs import (
     norm_axes,
     partial_scatters,
     pixel_shuffles,
+    sums_of_exponentials,
     truth_values,
 )
 from annotated_region.passes.host_repairs.broken_equations import name_equations
@@ -46,6 +47,7 @@ TABLE = table_of(
     + integer_sorts.REWRITES
     + counted_axes.REWRITES
     + truth_values.REWRITES
+    + sums_of_exponentials.REWRITES
 )
 
 

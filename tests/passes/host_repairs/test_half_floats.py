@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -16,6 +17,8 @@ from annotated_region.passes.host_repairs.repairing import repaired
 
 op = relax.op
 Body = Callable[[relax.Expr, str], relax.Expr]
+
+STEPS = ("tanh", "nn.gelu", "nn.gelu_tanh")
 
 
 def ones(dtype: str) -> relax.Expr:
@@ -84,7 +87,7 @@ def test_a_function_of_float16_is_numpys(name: str) -> None:
 def test_each_repair_is_of_a_fault_that_is_there() -> None:
     """Without the repair these do not compile, or answer wrongly; where one does, it can go."""
     names = {op for ops, _ in half_floats.REWRITES for op in ops}
-    tested = {f"relax.{name.split(' ')[0]}" for name in (*WIDE, "sinh", "cosh", "atan", "asinh")}
+    tested = {f"relax.{name.split(' ')[0]}" for name in (*WIDE, "sinh", "cosh", "atan", "asinh", *STEPS)}
     assert tested == names
     for name, body in WIDE.items():
         if "sort" in name or "topk" in name:
@@ -100,3 +103,19 @@ def test_float32_and_the_module_handed_in_stay() -> None:
     text = half.script()
     assert repaired(half).script() != text
     assert half.script() == text
+
+
+@pytest.mark.parametrize(("dtype", "rounding"), [("float16", 2.0**-11), ("bfloat16", 2.0**-8)])
+@pytest.mark.parametrize("name", STEPS)
+def test_a_function_of_several_steps_is_rounded_once(name: str, dtype: str, rounding: float) -> None:
+    x = np.linspace(-4, 4, 80).reshape(8, 10).astype(dtype)
+    make = op.tanh if name == "tanh" else getattr(op.nn, name.removeprefix("nn."))
+    (found,) = answers(of(lambda x, _: make(x), dtype, x.shape), x)
+    wide = x.astype("float64")
+    inner = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)
+    wanted = {
+        "tanh": np.tanh(wide),
+        "nn.gelu": 0.5 * wide * np.vectorize(math.erfc)(-wide / math.sqrt(2)),
+        "nn.gelu_tanh": 0.5 * wide * (1 + np.tanh(inner)),
+    }[name]
+    np.testing.assert_allclose(found.astype("float64"), wanted, rtol=1.05 * rounding, atol=1e-6)
