@@ -4,7 +4,7 @@ If one op needs much of the budget, such as an embedding, the placements next to
 differ in it: one exceeds the budget, the other leaves nearly as much of it unused as the op needs. No price
 closes that gap. With the op at the target and without it the best prices differ, and each part has a higher
 bound; the lower one of both holds (branch and bound, Land and Doig 1960). One of the two placements is in
-each part, so the search for the price of the part begins with it.
+each part, so where the op is small, the search for the price of the part begins with it.
 """
 
 from __future__ import annotations
@@ -140,21 +140,23 @@ class _PartSearch:
             return _Part(decided, math.inf, None)
         own = Incumbent(problem, [])
         search = PriceSearch(own, self.uses, dict(self.per_byte), self.solver, self.offer)
-        beside = self._beside(search, whole.beside, stands)
+        known = whole.beside if self.least == 0 else None
+        beside = self._beside(search, known, stands)
         self.best.work += own.work
-        if beside is not None and own.bound < self.best.cost:
+        if known is not None and beside is not None and own.bound < self.best.cost:
             search.mix(beside)
         return _Part(decided, max(whole.bound, own.bound), beside)
 
-    def _beside(self, search: PriceSearch, known: Beside, stands: bool) -> Beside | None:
+    def _beside(self, search: PriceSearch, known: Beside | None, stands: bool) -> Beside | None:
         """Search for the best price of a part; returns the placements next to it.
 
         One of those of the whole is in the part: the one that exceeds the budget has the op at the target. Of
-        the other kind none is known, so the price is doubled, or the memory is free.
+        the other kind none is known, so the price is doubled, or the memory is free. After a large op, the
+        best price is far from that of the whole, and the search begins at a price of zero.
         """
-        dear = known.dear if stands else None
-        fit = None if stands else known.fit
-        price = known.price
+        dear = known.dear if known is not None and stands else None
+        fit = known.fit if known is not None and not stands else None
+        price = 0.0 if known is None else known.price
         for _ in range(SEARCHES):
             if dear is None:
                 price = 0.0
@@ -165,7 +167,8 @@ class _PartSearch:
             if found is None or search.highest >= self.best.cost:
                 break
             line = search.line(self.place, found)
-            if dear is not None and fit is not None and not fit.over < line.over < dear.over:
+            met = dear is not None and fit is not None and not fit.over < line.over < dear.over
+            if known is not None and met:
                 break
             dear, fit = (line, fit) if line.over > 0 else (dear, line)
             if dear is None:  # the budget is not scarce here
