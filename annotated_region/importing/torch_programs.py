@@ -22,6 +22,7 @@ from annotated_region.importing.torch_converters.converting import CONVERTERS
 from annotated_region.importing.torch_converters.plain_extents import numbers_where_known, with_plain_extents
 from annotated_region.importing.torch_converters.torch_node import TorchNode, shape_difference
 from annotated_region.importing.torch_decompositions import decomposed
+from annotated_region.importing.torch_guards import guarded_equations, require_guards
 from annotated_region.importing.torch_inputs import with_fixed_extents
 from annotated_region.importing.torch_types import keep_operand_types
 from annotated_region.printable import first_line
@@ -95,6 +96,7 @@ def from_exported_program(
     known = (*ExportedProgramImporter().create_convert_map(), *CONVERTERS, *COMPLEX)
     names = dict.fromkeys((*known, *noted.custom))
     require_real_borders(program)
+    guarded = guarded_equations(program)
     if options.get("run_ep_decomposition", True):
         program, options = _prepared(program), options | {"run_ep_decomposition": False}
     _require_converters(program, names)
@@ -104,6 +106,7 @@ def from_exported_program(
         raise
     except (AssertionError, RuntimeError, ValueError) as error:
         raise ModelError(f"TVM cannot import the program: {first_line(error)}") from error
+    require_guards(guarded, mod["main"], noted.agreement.equations)
     mod = noted.agreement.equations.checked_by(with_origins(mod, noted.results))
     mod["main"] = with_derived_extents(mod["main"])
     return mod
