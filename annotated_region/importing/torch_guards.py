@@ -3,6 +3,9 @@
 A loop over ``n // 4`` blocks is recorded as often as it ran. PyTorch notes the guard ``n // 4 == 2``, which
 its own module checks in each call. The range of ``n`` does not say so: a call with more rows would leave out
 blocks without a word.
+
+PyTorch also asks whether an axis has one element, which it would squeeze or repeat. What is left of an axis,
+``n - (n + 1) // 2``, may have more elements in other calls: the imported program does neither by itself.
 """
 
 from __future__ import annotations
@@ -47,8 +50,14 @@ def guarded_equations(program: torch.export.ExportedProgram) -> list[tuple[Symbo
             environment = getattr(getattr(extent, "node", None), "shape_env", None)
             if environment is not None:
                 guards = (guard.expr for guard in environment.guards)
-                return [(each.args[0], each.args[1]) for each in guards if type(each).__name__ == "Equality"]
+                pairs = [(each.args[0], each.args[1]) for each in guards if type(each).__name__ == "Equality"]
+                return [pair for pair in pairs if not _is_of_one_element(*pair)]
     return []
+
+
+def _is_of_one_element(left: Symbolic, right: Symbolic) -> bool:
+    """Whether an equation says that what is left of an axis is one element."""
+    return "1" in (str(left), str(right)) and "Add" in (type(left).__name__, type(right).__name__)
 
 
 def require_guards(
