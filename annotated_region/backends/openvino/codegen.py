@@ -30,6 +30,13 @@ from annotated_region.tvm_adapter.nodes import Constant
 
 __all__ = ["generate", "register_codegen"]
 
+_NOT_FOLDED = frozenset(
+    (
+        "AveragePool", "Conv", "ConvTranspose", "GatherElements", "GatherND", "Mod", "ReverseSequence",
+        "RoiAlign",
+    )
+)  # fmt: skip
+
 
 def generate(
     functions: Sequence[relax.Function],
@@ -52,11 +59,12 @@ def generate(
     CodegenError
         A function cannot be translated, or an option is unknown.
     RegionRejectedError
-        OpenVINO is installed and rejects a function.
+        OpenVINO is installed and rejects a function, or would overwrite a constant that it computes.
     """
     settings = CompileSettings.of(options or {})
     models = emit_all(functions, DIALECT, constant_names)
     for model in models:
+        _require_kept_constants(model)
         repair(model.graph)
     if unavailable() is None:
         for model in shown(models, lambda each: each.symbol):
@@ -65,6 +73,25 @@ def generate(
         return entry_modules(TARGET, models, settings.to_dict())
     forms = {model.symbol: native_model(_content(model), _weights(model)) for model in models}
     return entry_modules(TARGET, models, settings.to_dict(), RUNTIME, native_settings(settings), forms)
+
+
+def _require_kept_constants(model: EmittedModel) -> None:
+    """Raise `RegionRejectedError` for a constant that OpenVINO computes while it compiles, but does not fold.
+
+    OpenVINO 2026.4 lets the next operator write its result into the memory of such a constant: the first call
+    is right, and later ones read what the call before has left.
+    """
+    constants = {*model.graph.constants, *model.graph.weights, ""}
+    for operator in model.graph.operators:
+        if not constants.issuperset(operator.inputs):
+            continue
+        if operator.kind in _NOT_FOLDED:
+            raise RegionRejectedError(
+                f"OpenVINO overwrites the result of {operator.kind}, which reads constants alone; compute it "
+                "before, and pass a constant",
+                model.symbol,
+            )
+        constants.update(operator.outputs)
 
 
 def _weights(model: EmittedModel) -> dict[str, np.ndarray]:

@@ -78,7 +78,7 @@ def test_remainders_of_floats_are_declined_because_their_quotients_are_rounded()
     x, y = var("x", (3,)), var("y", (3,))
     mod = module([x, y], lambda _: op.mod(x, y))
     assert placed(mod) == {"host"}
-    left, right = np.float32([2.1, -2.1, 0.9]), np.float32([0.7, -0.7, 0.1])
+    left, right = np.array([[2.1, -2.1, 0.9], [0.7, -0.7, 0.1]], "float32")
     machine = relax.VirtualMachine(ar.build(ar.partition(mod, ["openvino"], prepare=False)), tvm.cpu())
     found = machine["main"](tvm.runtime.tensor(left), tvm.runtime.tensor(right)).numpy()
     np.testing.assert_array_equal(found, np.fmod(left, right))
