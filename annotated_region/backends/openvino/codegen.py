@@ -19,7 +19,7 @@ from annotated_region.backends.openvino.native import (
     native_settings,
     needs_python,
 )
-from annotated_region.backends.openvino.repairs import repair
+from annotated_region.backends.openvino.repairs.repairing import repair
 from annotated_region.backends.openvino.rules import DIALECT, TARGET
 from annotated_region.backends.openvino.runtime import open_region
 from annotated_region.backends.openvino.settings import CompileSettings

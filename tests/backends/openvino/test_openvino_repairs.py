@@ -16,7 +16,7 @@ from annotated_region.backends.onnx_emitter import emit
 from annotated_region.backends.onnx_emitter.graph import Graph
 from annotated_region.backends.openvino import installation
 from annotated_region.backends.openvino.kernels import DIALECT
-from annotated_region.backends.openvino.repairs import repair
+from annotated_region.backends.openvino.repairs.repairing import repair
 from annotated_region.compilation.code_generation import external_functions
 
 needs_openvino = pytest.mark.skipif(

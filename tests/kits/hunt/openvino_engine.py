@@ -13,7 +13,7 @@ from tvm import relax
 import annotated_region as ar
 from annotated_region.backends.onnx_emitter import emit
 from annotated_region.backends.onnx_emitter.entry import Description
-from annotated_region.backends.openvino.repairs import repair
+from annotated_region.backends.openvino.repairs.repairing import repair
 from annotated_region.backends.openvino.rules import DIALECT
 from annotated_region.backends.openvino.runtime import open_region
 from annotated_region.errors import ArgumentError, BuildError

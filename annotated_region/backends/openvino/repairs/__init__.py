@@ -1,0 +1,1 @@
+"""Copies, and operators in parts, that prevent wrong results of OpenVINO 2026.4."""

@@ -1,0 +1,222 @@
+"""Repairs of any model.
+
+A result that is a view of a value with another reader shares its memory, and is overwritten:
+
+    e = Exp(x), r = Reshape(e), y = Conv(Transpose(e))        results r and y: y is wrong
+    e = Exp(x), v = Reshape(e), r = Max(v, v), y = ...        right
+
+A factor of a convolution's input is folded into the kernel, even if it varies along the rows or columns:
+
+    m = Mul(x, [2, 0.5]), y = Conv(m, w)        wrong, if w is two wide
+    m = Mul(x, [2, 0.5]), c = Max(m, m), y = Conv(c, w)        right
+
+A convolution of one channel with strides between columns is computed in the first row only, if its result has
+a single column, on processors with AVX-512 (not with AVX2):
+
+    y = Conv(x, w)        wrong, if x is (1, 1, 4, 2), w is (32, 1, 2, 2), and the strides are (1, 3)
+    y = Conv(Pad(x), Pad(w))        right, with a second channel of zeros
+
+A matrix product without summands is fused with a function behind it: the result is not written, and the
+process ends in the next call:
+
+    y = Relu(MatMul(a, b))        wrong, if a is (2, n), b is (n, 2), and n is 0
+    m = MatMul(a, b), y = Relu(Max(m, m))        0
+
+A constant that is combined with a product is assumed to vary along the columns. The result is wrong if it
+varies along the second of four axes (an error if that axis and the columns differ in length); and of a
+constant with two columns the plugin may read only one:
+
+    m = MatMul(x, w), y = Add(m, c)        wrong, if m is (1, 3, 2, 3) and c is (3, 1, 1)
+    m = MatMul(a, b), y = Div(m, c)        wrong, if m is (1, 2) and c is (2,)
+    m = MatMul(a, b), n = Max(m, m), y = Div(n, c)        right
+
+A permutation that moves only an axis of extent 1 is lost behind a reduction that removes an axis, so that
+its reader broadcasts it otherwise:
+
+    y = Add(Transpose(ReduceMean(x)), c)        (3, 3), if the mean is (3, 1) and c is (1, 3)
+    m = ReduceMean(x), y = Add(Transpose(Max(m, m)), c)        right
+
+A function of a reduction along the last of three axes, or of a global pool of lines, is fused with it; if its
+constant varies along the channels, the result is not written for batches of more than one. So it is if there
+is one channel, and the function a division:
+
+    y = Add(ReduceMean(x), c)        wrong, if x is (2, 3, 8) and c is (3,)
+    y = Div(ReduceMean(x), 2)        wrong, if x is (2, 1, 8)
+    m = ReduceMean(x), y = Add(Max(m, m), c)        right
+
+A test for infinity that is fused with an element-wise function in front of it finds none:
+
+    y = IsInf(Exp([inf, 1]))        [0, 0]
+    y = Equal(Abs(Exp([inf, 1])), inf)        [1, 0]
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from annotated_region.backends.onnx_emitter.graph import Graph, Operator
+from annotated_region.backends.onnx_emitter.lowest_numbers import of_halves
+from annotated_region.backends.openvino.repairs.sources import (
+    EXTREMES,
+    LINEAR,
+    OF_BYTES,
+    POOLS,
+    VIEWS,
+    Repair,
+    ValueSources,
+    holds_several,
+    is_product,
+    read_as_a_copy,
+    reading_a_copy,
+    shape_of,
+)
+from annotated_region.tvm_adapter.types import expect
+
+__all__ = ["REPAIRS", "is_shared_view"]
+
+# Operators that may stand between these and a convolution: they are fused into either, or removed.
+_BETWEEN = frozenset(
+    ("BatchNormalization", "Cast", "Identity", "Neg", "Pad", "Reshape", "Squeeze", "Unsqueeze")
+)
+# Operators with constant operands that the plugin may fuse with a product.
+_BEHIND = LINEAR | {"Max", "Min", "PRelu", "Pow"}
+# Functions that the plugin may fuse with a reduction, with a number for each channel.
+_BY_CHANNELS = _BEHIND | {"BatchNormalization"}
+
+
+def is_shared_view(graph: Graph, sources: ValueSources, name: str) -> bool:
+    """Whether a value is a view, directly or through other views, of a value with another reader."""
+    makers = sources.makers
+    while name in makers and makers[name].kind in VIEWS:
+        name = makers[name].inputs[0]
+        if sum(name in each.inputs for each in graph.operators) > 1:
+            return True
+    return False
+
+
+def _apart_from_factors(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a convolution reads a copy of scaled data."""
+    if operator.kind != "Conv" or not _is_scaled(graph, sources, operator.inputs[0]):
+        return (operator,)
+    return reading_a_copy(graph, operator, operator.inputs[0])
+
+
+def _apart_from_products(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; one with a constant that OpenVINO misplaces reads a copy of the product."""
+    if operator.kind not in _BEHIND:
+        return (operator,)
+    constants = [each for each in operator.inputs if each in sources.constants]
+    data = [each for each in operator.inputs if each not in constants]
+    if len(data) != 1 or not any(_is_misplaced(graph, each) for each in constants):
+        return (operator,)
+    return reading_a_copy(graph, operator, *data) if is_product(sources, *data) else (operator,)
+
+
+def _apart_from_reductions(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a permutation reads a copy of what a reduction makes that removes axes."""
+    maker = sources.makers.get(operator.inputs[0]) if operator.kind == "Transpose" else None
+    if maker is None or not maker.kind.startswith("Reduce") or maker.attrs.get("keepdims", 1):
+        return (operator,)
+    return reading_a_copy(graph, operator, operator.inputs[0])
+
+
+def _apart_from_channels(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a function with several numbers reads a copy of what is computed from a reduction."""
+    if operator.kind not in _BY_CHANNELS:
+        return (operator,)
+    constants = [each for each in operator.inputs if each in sources.constants]
+    data = [each for each in operator.inputs if each not in constants]
+    is_varied = operator.kind == "Div" or any(holds_several(graph, each) for each in constants)
+    if len(data) != 1 or not is_varied or not _is_reduced(sources, *data):
+        return (operator,)
+    return reading_a_copy(graph, operator, *data)
+
+
+def _written(graph: Graph, _sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; readers of a matrix product that may have no summands read a copy."""
+    if operator.kind != "MatMul" or not graph.open_sums.intersection(operator.outputs):
+        return (operator,)
+    return read_as_a_copy(graph, operator)
+
+
+def _with_two_channels(graph: Graph, _sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a convolution of one channel whose result may have a single column gets one of zeros."""
+    if operator.kind != "Conv" or not graph.single_columns.intersection(operator.outputs):
+        return (operator,)
+    axes = len(expect(list, operator.attrs["strides"])) + 2
+    pads = graph.constant(np.eye(1, 2 * axes, axes + 1, dtype="int64").reshape(-1))
+    padded = [graph.declare(graph.fresh("padded"), graph.dtypes[name]) for name in operator.inputs]
+    return (
+        *(
+            Operator("Pad", (name, pads), (wide,), {})
+            for name, wide in zip(operator.inputs, padded, strict=True)
+        ),
+        Operator("Conv", tuple(padded), operator.outputs, operator.attrs),
+    )
+
+
+def _of_halves(graph: Graph, _sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; the double of an extreme of halves."""
+    return of_halves(graph, operator) if operator.kind in EXTREMES else (operator,)
+
+
+def _by_comparison(graph: Graph, _sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a test for infinity as a comparison."""
+    if operator.kind != "IsInf":
+        return (operator,)
+    (data,) = operator.inputs
+    infinity = graph.constant(np.asarray(np.inf, graph.dtypes[data]))
+    size = graph.declare(graph.fresh("size"), graph.dtypes[data])
+    return Operator("Abs", (data,), (size,), {}), Operator("Equal", (size, infinity), operator.outputs, {})
+
+
+def _is_misplaced(graph: Graph, constant: str) -> bool:
+    """Whether a constant has two columns, or varies along other axes only."""
+    shape = shape_of(graph, constant)
+    if shape is None:
+        return True
+    return shape[-1:] == (2,) or (shape[-1:] == (1,) and any(extent != 1 for extent in shape))
+
+
+def _is_reduced(sources: ValueSources, name: str) -> bool:
+    """Whether a value is a reduction or a global pool, or computed from one and constants by functions."""
+    while name in sources.makers:
+        operator = sources.makers[name]
+        if operator.kind.startswith("Reduce") or operator.kind in POOLS:
+            return True
+        data = {each for each in operator.inputs if each not in sources.constants}
+        if len(data) != 1 or operator.kind in OF_BYTES:
+            return False
+        (name,) = data
+    return False
+
+
+def _is_scaled(graph: Graph, sources: ValueSources, name: str) -> bool:
+    """Whether a value is a linear function of another value, with constants of several elements."""
+    while name in sources.makers:
+        operator = sources.makers[name]
+        if operator.kind in _BETWEEN:
+            name = operator.inputs[0]
+            continue
+        if operator.kind not in LINEAR:
+            return operator.kind == "LayerNormalization"  # it ends with a factor and a summand
+        constant, *others = sorted(operator.inputs, key=lambda each: each not in sources.constants)
+        if constant not in sources.constants:
+            return False
+        if constant not in graph.constants or graph.constants[constant].size != 1:
+            return True
+        (name,) = others
+    return False
+
+
+REPAIRS: tuple[Repair, ...] = (
+    _of_halves,
+    _by_comparison,
+    _apart_from_factors,
+    _apart_from_products,
+    _apart_from_reductions,
+    _apart_from_channels,
+    _written,
+    _with_two_channels,
+)
+"""In this order."""

@@ -1,0 +1,28 @@
+"""Applies the repairs to the graph of a region.
+
+The maximum of nothing but -inf is the lowest finite number; minima, and windows, alike. See `lowest_numbers`.
+
+"""
+
+from __future__ import annotations
+
+from annotated_region.backends.onnx_emitter.copies import copy_output
+from annotated_region.backends.onnx_emitter.graph import Graph
+from annotated_region.backends.onnx_emitter.lowest_numbers import with_infinities
+from annotated_region.backends.openvino.repairs.floats import REPAIRS, is_shared_view
+from annotated_region.backends.openvino.repairs.quantized import FACTOR_REPAIRS, SCALE_REPAIRS
+from annotated_region.backends.openvino.repairs.sources import QUANTIZED, ValueSources
+
+__all__ = ["repair"]
+
+
+def repair(graph: Graph) -> None:
+    """Insert copies and write operators in parts where OpenVINO needs it; the graph computes the same."""
+    with_infinities(graph)
+    sources = ValueSources.of(graph)
+    for port in graph.outputs:
+        if is_shared_view(graph, sources, port.name):
+            copy_output(graph, port, f"{port.name}_view")
+    is_quantized = any(each.kind in QUANTIZED for each in graph.operators)
+    for part in (*SCALE_REPAIRS, *REPAIRS, *FACTOR_REPAIRS) if is_quantized else REPAIRS:
+        graph.operators = [each for operator in graph.operators for each in part(graph, sources, operator)]

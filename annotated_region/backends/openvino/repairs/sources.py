@@ -1,0 +1,115 @@
+"""Where the values of a graph come from, and copies of them, for the repairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from annotated_region.backends.onnx_emitter.copies import copied
+from annotated_region.backends.onnx_emitter.graph import Graph, Operator
+
+__all__ = [
+    "CONVOLUTIONS",
+    "EXTREMES",
+    "LINEAR",
+    "OF_BYTES",
+    "POOLS",
+    "PRODUCTS",
+    "QUANTIZED",
+    "Repair",
+    "ValueSources",
+    "VIEWS",
+    "computed_of",
+    "holds_several",
+    "is_product",
+    "read_as_a_copy",
+    "reading_a_copy",
+    "shape_of",
+]
+
+VIEWS = frozenset(("Reshape", "Squeeze", "Unsqueeze"))
+# The operators that OpenVINO merges into one factor and one summand.
+LINEAR = frozenset(("Add", "Div", "Mul", "Sub"))
+PRODUCTS = frozenset(("Einsum", "Gemm", "MatMul"))
+QUANTIZED = frozenset(("DequantizeLinear", "QuantizeLinear"))
+POOLS = frozenset(("GlobalAveragePool", "GlobalMaxPool"))
+EXTREMES = frozenset(("ReduceMax", "ReduceMin"))
+CONVOLUTIONS = frozenset(("Conv", "ConvTranspose"))
+OF_BYTES = PRODUCTS | CONVOLUTIONS
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSources:
+    """The operator that makes each value, and the values that are computed from constants alone."""
+
+    makers: Mapping[str, Operator]
+    constants: frozenset[str]
+
+    @staticmethod
+    def of(graph: Graph) -> ValueSources:
+        """Those of a graph, whose operators are in topological order."""
+        constants = {*graph.constants, *graph.weights, ""}
+        for each in graph.operators:
+            if constants.issuperset(each.inputs):
+                constants.update(each.outputs)
+        makers = {name: each for each in graph.operators for name in each.outputs}
+        return ValueSources(makers, frozenset(constants))
+
+
+def reading_a_copy(graph: Graph, operator: Operator, data: str) -> tuple[Operator, ...]:
+    """A copy of a value, and the operator that reads the copy instead."""
+    copy = graph.declare(graph.fresh("copied"), graph.dtypes[data])
+    inputs = tuple(copy if each == data else each for each in operator.inputs)
+    return copied(graph, data, copy), Operator(operator.kind, inputs, operator.outputs, operator.attrs)
+
+
+def read_as_a_copy(graph: Graph, operator: Operator) -> tuple[Operator, ...]:
+    """The operator, and a copy of its result under the name of the result."""
+    (name,) = operator.outputs
+    made = graph.declare(graph.fresh("made"), graph.dtypes[name])
+    return Operator(operator.kind, operator.inputs, (made,), operator.attrs), copied(graph, made, name)
+
+
+def holds_several(graph: Graph, constant: str) -> bool:
+    """Whether a constant holds several numbers, or is computed."""
+    shape = shape_of(graph, constant)
+    return shape is None or math.prod(shape) > 1
+
+
+def shape_of(graph: Graph, constant: str) -> tuple[int, ...] | None:
+    """The shape of a constant; None of a computed value."""
+    held = graph.constants.get(constant, graph.weights.get(constant))
+    return None if held is None else tuple(int(extent) for extent in held.shape)
+
+
+def is_product(sources: ValueSources, name: str) -> bool:
+    """Whether a value is a product, or computed from a product and constants."""
+    while name in sources.makers:
+        operator = sources.makers[name]
+        if operator.kind in PRODUCTS:
+            return True
+        data = {each for each in operator.inputs if each not in sources.constants}
+        if len(data) != 1:
+            return False
+        (name,) = data
+    return False
+
+
+def computed_of(sources: ValueSources, name: str) -> Iterator[Operator]:
+    """The operators that a value is computed by, back to products and 8-bit values, and those included."""
+    seen = {name}
+    waiting = [name]
+    while waiting:
+        maker = sources.makers.get(waiting.pop())
+        if maker is None:
+            continue
+        yield maker
+        if maker.kind not in OF_BYTES | QUANTIZED:
+            further = [each for each in maker.inputs if each not in seen | sources.constants]
+            seen.update(further)
+            waiting.extend(further)
+
+
+Repair = Callable[[Graph, ValueSources, Operator], tuple[Operator, ...]]
+"""What an operator is replaced by."""
