@@ -2,6 +2,7 @@
 
 import math
 import re
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -324,10 +325,11 @@ def test_what_was_declined_and_why_is_told():
 
 @given(backend_graphs("dnnl", max_ops=5))
 def test_parts_are_whole_graphs_of_so_many_ops(mod):
+    """Of a graph of many ops, which has thousands of parts, the first forty of each size."""
     total = size_of(mod)
     for size in range(1, total + 1):
-        parts = list(parts_of(mod, size))
-        assert len(parts) == math.comb(total, size)
+        parts = list(islice(parts_of(mod, size), 40))
+        assert len(parts) == min(math.comb(total, size), 40)
         for part in parts:
             relax.analysis.well_formed(part)
             assert size_of(part) == size
