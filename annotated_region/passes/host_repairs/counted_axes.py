@@ -30,7 +30,7 @@ def slice_from_the_front(view: OpView, _editor: Editor) -> relax.Expr | None:
     numbers = [expect(tirx.IntImm, axis).value for axis in expect(relax.Tuple, axes).fields]
     if min(numbers, default=0) >= 0:
         return None
-    counted = relax.Tuple([relax.prim_value(number % rank) for number in numbers])
+    counted = relax.Tuple([tirx.IntImm("int64", number % rank) for number in numbers])
     return relax.Call(view.call.op, [data, counted, *bounds], view.call.attrs)
 
 

@@ -100,7 +100,6 @@ UNDEFINED = frozenset(
         "max_pool3d_padded",
         "min_of_columns",
         "min_of_rows",
-        "mod_each",
         "negated_choice",
         "not_equal_number",
         "not_equal_pair_behind_matmul",
