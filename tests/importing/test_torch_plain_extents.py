@@ -31,7 +31,7 @@ def machine_of(case, target):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", ["chunks", "skip", "windows", "neighbours", "loop"])
+@pytest.mark.parametrize("name", ["chunks", "skip", "windows", "neighbours", "loop", "steps"])
 def test_what_follows_from_extents_is_computed_as_in_torch(padded, name, target):
     case = padded.CASES[name]
     machine = machine_of(case, target)
@@ -41,7 +41,7 @@ def test_what_follows_from_extents_is_computed_as_in_torch(padded, name, target)
 
 
 @needs_onednn
-@pytest.mark.parametrize("name", ["chunks", "skip", "windows", "neighbours", "loop"])
+@pytest.mark.parametrize("name", ["chunks", "skip", "windows", "neighbours", "loop", "steps"])
 def test_what_follows_from_extents_is_one_region(padded, name):
     partitioned = ar.partition(ar.from_exported_program(padded.CASES[name].program()), ["dnnl"])
     assert not ops_on_host(partitioned, "main")
@@ -72,19 +72,8 @@ def test_fewer_rows_than_slices_need_are_refused(padded, target):
         machine["main"](tvm.runtime.tensor(np.zeros((2, 3, 8), "float32")))
 
 
-def test_other_numbers_of_steps_than_when_exported_are_refused(with_torch):
+def test_other_numbers_of_steps_than_when_exported_are_refused(padded):
     """PyTorch's own module refuses them; blocks would be left out of the result."""
-    torch = importlib.import_module("torch")
-
-    class Blocks(torch.nn.Module):
-        def forward(self, x):
-            return torch.cat([x[:, 4 * k : 4 * k + 4] * (k + 1) for k in range(x.shape[1] // 4)], 1)
-
-    free = torch.export.Dim.DYNAMIC
-    program = torch.export.export(Blocks(), (torch.zeros(2, 8),), dynamic_shapes=({0: free, 1: free},))
-    machine = relax.VirtualMachine(ar.build(ar.from_exported_program(program)).jit(), tvm.cpu())
-    given = torch.arange(22.0).reshape(2, 11)
-    (found,) = machine["main"](tvm.runtime.tensor(given.numpy()))
-    np.testing.assert_array_equal(found.numpy(), Blocks()(given).numpy())
+    machine = machine_of(padded.CASES["steps"], "")
     with pytest.raises(ValueError, match=r" // 4 must be 2, where .* is extent 1 of x"):
-        machine["main"](tvm.runtime.tensor(np.zeros((2, 12), "float32")))
+        machine["main"](tvm.runtime.tensor(np.zeros((2, 12, 8), "float32")))

@@ -64,6 +64,13 @@ class Loop(nn.Module):
         return [result.reshape(batch, -1, 8)[:, :length]]
 
 
+class Steps(nn.Module):
+    """A loop over whole blocks, which an exporter records as often as it runs; what is left over is dropped."""
+
+    def forward(self, x):
+        return [torch.cat([x[:, 4 * k : 4 * k + 4] * (k + 1) for k in range(x.shape[1] // 4)], 1)]
+
+
 class Skip(nn.Module):
     """An image beside its own half, enlarged again: a level of a U-Net, for sizes whose halves are whole."""
 
@@ -89,5 +96,6 @@ CASES = {
     ),
     "neighbours": Case(Neighbours(), SHAPES, [(seeded(2, length, 8),) for length in (9, 5, 16)]),
     "windows": Case(Windows(), SHAPES, [(seeded(2, length, 8),) for length in (16, 8, 20)]),
+    "steps": Case(Steps(), SHAPES, [(seeded(2, length, 8),) for length in (8, 11)]),
     "loop": Case(Loop(), SHAPES, [(seeded(2, length, 8),) for length in (13, 5, 16)]),
 }
