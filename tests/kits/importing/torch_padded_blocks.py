@@ -65,7 +65,7 @@ class Loop(nn.Module):
 
 
 class Steps(nn.Module):
-    """A loop over whole blocks, which an exporter records as often as it runs; what is left over is dropped."""
+    """A loop over whole blocks, which an exporter records as often as it runs; the rest is dropped."""
 
     def forward(self, x):
         return [torch.cat([x[:, 4 * k : 4 * k + 4] * (k + 1) for k in range(x.shape[1] // 4)], 1)]
