@@ -9,7 +9,8 @@ names, and compiles guards. So PyTorch only sees a rewritten archive, which
 2.  has weights and constants as raw bytes, at the declared locations;
 3.  calls only operators of ATen and arithmetic, with plain data as arguments;
 4.  has extents that are arithmetic expressions of symbols;
-5.  has no guards, no example inputs, and of each node's metadata only module names and source lines.
+5.  has no guards (they are handed on as text), no example inputs, and of each node's metadata only module
+    names and source lines.
 
 This module does not import PyTorch.
 """
@@ -21,10 +22,11 @@ import json
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from annotated_region.errors import ModelError
 
-__all__ = ["plain_archive"]
+__all__ = ["PlainArchive", "plain_archive"]
 
 _GRAPH = re.compile(r"models/(\w+)\.json")
 _RAW = re.compile(r"data/(weights/weight|constants/tensor)_\d+")
@@ -75,7 +77,23 @@ _METADATA = ("nn_module_stack", "stack_trace")
 _DEEPEST = 64
 
 
-def plain_archive(content: bytes, name: str) -> bytes:
+@dataclass(frozen=True, slots=True)
+class PlainArchive:
+    """An archive without parts that PyTorch would execute.
+
+    Attributes
+    ----------
+    content
+        The archive.
+    guards
+        The guards of its program, as they stood in the file: any text.
+    """
+
+    content: bytes
+    guards: tuple[str, ...]
+
+
+def plain_archive(content: bytes, name: str) -> PlainArchive:
     """The archive without parts that PyTorch would execute while loading it.
 
     Parameters
@@ -124,7 +142,7 @@ def _members(content: bytes) -> dict[str, bytes]:
     return members
 
 
-def _written(members: Mapping[str, bytes]) -> bytes:
+def _written(members: Mapping[str, bytes]) -> PlainArchive:
     """A new archive of the checked members; being rewritten, it cannot be parsed differently by
     two readers.
     """
@@ -139,6 +157,8 @@ def _written(members: Mapping[str, bytes]) -> bytes:
     for config in configs:
         _require_raw(json.loads(members[config]), config.rpartition("/")[0], members)
     program = json.loads(members[path])
+    guards = program.get("guards_code") if isinstance(program, dict) else None
+    texts = tuple(each for each in guards if isinstance(each, str)) if isinstance(guards, list) else ()
     _clean(program)
     # An empty file means no example inputs, and is not unpickled.
     written = {**members, path: json.dumps(program).encode(), f"data/sample_inputs/{model}.pt": b""}
@@ -146,7 +166,7 @@ def _written(members: Mapping[str, bytes]) -> bytes:
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
         for member, data in written.items():
             archive.writestr(f"{model}/{member}", data)
-    return content.getvalue()
+    return PlainArchive(content.getvalue(), texts)
 
 
 def _require_raw(config: object, folder: str, members: Mapping[str, bytes]) -> None:

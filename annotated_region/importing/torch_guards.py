@@ -10,8 +10,9 @@ PyTorch also asks whether an axis has one element, which it would squeeze or rep
 
 from __future__ import annotations
 
+import ast
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,7 +26,7 @@ from annotated_region.tvm_adapter.types import shape_of
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Symbolic", "guarded_equations", "require_guards"]
+__all__ = ["Symbolic", "guarded_equations", "require_guard_texts", "require_guards"]
 
 
 class Symbolic(Protocol):
@@ -41,6 +42,17 @@ _OPERATIONS: Mapping[str, Callable[[Extent, Extent], Extent]] = {
     "Mod": operator.mod,
     "PythonMod": operator.mod,
 }
+
+
+_WRITTEN: Mapping[type[ast.operator], Callable[[Extent, Extent], Extent]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_LONGEST = 1000
+"""The characters of a guard; PyTorch's have some dozens."""
 
 
 def guarded_equations(program: torch.export.ExportedProgram) -> list[tuple[Symbolic, Symbolic]]:
@@ -71,6 +83,75 @@ def require_guards(
         sides = [_extent(each, known) for each in pair]
         if all(each is not None for each in sides):
             equations.require(*(each for each in sides if each is not None))
+
+
+def require_guard_texts(texts: Iterable[str], main: relax.Function, equations: Equations) -> None:
+    """Let a function check the equations among guards that an archive holds as text.
+
+    A text such as ``L['x'].size()[1] // 4 == 2`` is parsed and never executed. What is no equation between
+    extents of inputs is left out.
+    """
+    shapes = {
+        each.name: shape_of(each).values for each in main.params if isinstance(each.ty, relax.TensorType)
+    }
+    for text in texts:
+        sides = _sides(text)
+        if sides is None or _are_of_one_element(*sides):
+            continue
+        found = [_written(each, shapes) for each in sides]
+        if all(each is not None for each in found):
+            equations.require(*(each for each in found if each is not None))
+
+
+def _sides(text: str) -> tuple[ast.expr, ast.expr] | None:
+    """The sides of an equation; None of another text."""
+    if len(text) > _LONGEST:
+        return None
+    try:
+        parsed = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):  # the file is anybody's
+        return None
+    if not isinstance(parsed, ast.Compare) or len(parsed.ops) != 1 or not isinstance(parsed.ops[0], ast.Eq):
+        return None
+    return parsed.left, parsed.comparators[0]
+
+
+def _are_of_one_element(left: ast.expr, right: ast.expr) -> bool:
+    """As `_is_of_one_element`."""
+    sides = (left, right)
+    is_one = any(isinstance(each, ast.Constant) and each.value == 1 for each in sides)
+    return is_one and any(
+        isinstance(each, ast.BinOp) and isinstance(each.op, ast.Add | ast.Sub) for each in sides
+    )
+
+
+def _written(expr: ast.expr, shapes: Mapping[str, Sequence[Extent]]) -> Extent | None:
+    """A parsed expression over extents of inputs; None if it has anything else."""
+    match expr:
+        case ast.Constant(value=int(number)) if not isinstance(number, bool):
+            return number
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            found = _written(operand, shapes)
+            return None if found is None else 0 - found
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _WRITTEN:
+            parts = _written(left, shapes), _written(right, shapes)
+            if parts[0] is None or parts[1] is None:
+                return None
+            return _WRITTEN[type(op)](parts[0], parts[1])
+        case ast.Subscript(
+            value=ast.Call(
+                func=ast.Attribute(
+                    value=ast.Subscript(value=ast.Name(id="L"), slice=ast.Constant(value=str(name))),
+                    attr="size",
+                ),
+                args=[],
+                keywords=[],
+            ),
+            slice=ast.Constant(value=int(axis)),
+        ):
+            shape = shapes.get(name, ())
+            return shape[axis] if 0 <= axis < len(shape) else None
+    return None
 
 
 def _extent(expr: Symbolic, known: Mapping[str, tirx.Var]) -> Extent | None:

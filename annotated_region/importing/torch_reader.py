@@ -11,7 +11,9 @@ from collections.abc import Mapping
 import tvm
 
 from annotated_region.errors import AnnotatedRegionError, ModelError
+from annotated_region.importing.equations import Equations
 from annotated_region.importing.torch_archive import plain_archive
+from annotated_region.importing.torch_guards import require_guard_texts
 from annotated_region.importing.torch_programs import from_exported_program
 
 __all__ = ["module_from_archive"]
@@ -43,7 +45,10 @@ def module_from_archive(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return from_exported_program(torch.export.load(io.BytesIO(plain)))
+            mod = from_exported_program(torch.export.load(io.BytesIO(plain.content)))
+        equations = Equations()
+        require_guard_texts(plain.guards, mod["main"], equations)
+        return equations.checked_by(mod)
     except (AnnotatedRegionError, MemoryError):
         raise
     except Exception as error:  # PyTorch and TVM raise arbitrary errors for malformed programs

@@ -80,11 +80,12 @@ def zipped(files: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> by
 
 
 def test_what_would_run_is_left_out():
-    with zipfile.ZipFile(io.BytesIO(plain_archive(zipped(members()), "m.pt2"))) as archive:
+    with zipfile.ZipFile(io.BytesIO(plain_archive(zipped(members()), "m.pt2").content)) as archive:
         assert archive.read("model/data/sample_inputs/model.pt") == b""
         assert archive.read("model/data/weights/weight_0") == b"12345678"
         read = json.loads(archive.read("model/models/model.json"))
     assert read["guards_code"] == []
+    assert plain_archive(zipped(members()), "m.pt2").guards == (GUARD,)
     assert read["graph_module"]["graph"]["nodes"][0]["metadata"] == {"stack_trace": "File m.py"}
 
 

@@ -12,6 +12,7 @@ from kits.backends.dnnl.dnnl_harness import external_functions, needs_onednn, op
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.importing.torch_reader import module_from_archive
 
 # PyTorch warns of its own use of its own code.
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
@@ -75,5 +76,18 @@ def test_fewer_rows_than_slices_need_are_refused(padded, target):
 def test_other_numbers_of_steps_than_when_exported_are_refused(padded):
     """PyTorch's own module refuses them; blocks would be left out of the result."""
     machine = machine_of(padded.CASES["steps"], "")
+    with pytest.raises(ValueError, match=r" // 4 must be 2, where .* is extent 1 of x"):
+        machine["main"](tvm.runtime.tensor(np.zeros((2, 12, 8), "float32")))
+
+
+def test_a_saved_program_refuses_them_as_well(padded, tmp_path):
+    """Its guards are text, which is parsed and not executed."""
+    case = padded.CASES["steps"]
+    importlib.import_module("torch").export.save(case.program(), tmp_path / "steps.pt2")
+    module = module_from_archive((tmp_path / "steps.pt2").read_bytes(), "steps.pt2", "", {})
+    machine = relax.VirtualMachine(ar.build(module).jit(), tvm.cpu())
+    for given in case.calls:
+        (found,) = machine["main"](tvm.runtime.tensor(given[0].numpy()))
+        np.testing.assert_array_equal(found.numpy(), case.answers(given)[0])
     with pytest.raises(ValueError, match=r" // 4 must be 2, where .* is extent 1 of x"):
         machine["main"](tvm.runtime.tensor(np.zeros((2, 12, 8), "float32")))
