@@ -108,6 +108,7 @@ def _product(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Val
 
 
 def _variance(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    _require_squares(args[0].clean)
     options: dict[str, Any] = {"axis": _axes(attrs), "keepdims": bool(attrs["keepdims"])}
     (data,) = args
     _require_some(data, options["axis"])
@@ -189,6 +190,13 @@ def _soft(function: Callable[[Array, int], Array]) -> Compute:
     return compute
 
 
+def _require_squares(x: Array) -> None:
+    """Refuse numbers whose squares leave the range of float32, in which engines add them."""
+    finite = np.abs(x[np.isfinite(x)])
+    if finite.size and x.size * finite.max() ** 2 > np.finfo("float32").max:
+        raise UnfitValuesError("a square overflows")
+
+
 def _normal(x: Array, axes: tuple[int, ...], epsilon: float) -> Array:
     mean = np.mean(x, axes, keepdims=True)
     return np.asarray((x - mean) / np.sqrt(np.var(x, axes, keepdims=True) + epsilon))
@@ -227,6 +235,7 @@ def _spread_out(parameter: Array, rank: int, axes: Sequence[int]) -> Array:
 
 
 def _layer_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    _require_squares(args[0].clean)
     axes, epsilon = tuple(attrs["axes"]), float(attrs["epsilon"])
     rank = args[0].clean.ndim
     data, *parameters = args
@@ -239,6 +248,7 @@ def _layer_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> 
 
 
 def _rms_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    _require_squares(args[0].clean)
     axes, epsilon = tuple(attrs["axes"]), float(attrs["epsilon"])
     rank = args[0].clean.ndim
     scale = moved(lambda plane: _spread_out(plane, rank, axes), [args[1]])
@@ -251,6 +261,7 @@ def _rms_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Va
 
 def _group_norm(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     """Group norm, and instance norm, whose groups are the channels: over the axes that are named."""
+    _require_squares(args[0].clean)
     shape, epsilon = args[0].clean.shape, float(attrs["epsilon"])
     rank = len(shape)
     channels = int(attrs["channel_axis"]) % rank
@@ -289,7 +300,10 @@ def _cumsum(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Valu
     if not data.is_float:
         return _wrapped(total(data.clean), data)
     scale = total(np.abs(data.clean))
-    return disturbed(noise, data.planes(total), scale, np.full(scale.shape, _is_whole(data)), SUMMED)
+    # Equal numbers are all rounded to one side, so that the error grows with their count.
+    extent = scale.shape[attrs["axis"]] if attrs["axis"] is not None and scale.ndim else scale.size
+    exact = np.full(scale.shape, _is_whole(data))
+    return disturbed(noise, data.planes(total), scale, exact, max(SUMMED, extent * UNIT), extent * UNIT)
 
 
 def _cumprod(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:

@@ -39,6 +39,9 @@ from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["part"]
 
+_MOST_AXES = 12
+"""Of a tensor of oneDNN."""
+
 LARGEST_WHOLE = 2**24
 """float32 represents all integers up to this one; the runtime stores the value of a padding as float32."""
 
@@ -77,15 +80,27 @@ def _broadcast(call: OpConversion) -> TensorId:
 
 @converts("relax.tile", types=MOVABLE, result=MOVABLE)
 def _tile(call: OpConversion) -> TensorId:
-    """Broadcasts along a new axis in front of each axis, then merges the pairs of axes."""
-    graph, shape = call.graph, call.shape
-    times = call.attrs["repeats"]
-    times = (1,) * (len(shape) - len(times)) + tuple(times)
-    data = align_rank(graph, call.operand(0), len(shape))
-    pairs = list(zip(times, graph.shape(data), strict=True))
-    apart = [extent for count, whole in pairs for extent in ((1, whole) if count > 1 else (whole,))]
-    wide = [extent for count, whole in pairs for extent in ((count, whole) if count > 1 else (whole,))]
-    return reshape(graph, broadcast_to(graph, reshape(graph, data, apart), tuple(wide)), shape)
+    """Broadcasts along a new axis in front of each repeated axis, then merges the pairs of axes.
+
+    As many axes at a time as a tensor may have; one of extent 1 is broadcast itself.
+    """
+    graph, shape, rank = call.graph, call.shape, len(call.shape)
+    times = (1,) * (rank - len(call.attrs["repeats"])) + tuple(call.attrs["repeats"])
+    data = align_rank(graph, call.operand(0), rank)
+    extents = list(graph.shape(data))
+    repeated = [axis for axis, count in enumerate(times) if count > 1]
+    for begin in range(0, len(repeated), _MOST_AXES - rank):
+        axes = repeated[begin : begin + _MOST_AXES - rank]
+        apart: list[Dim] = []
+        wide: list[Dim] = []
+        for axis, extent in enumerate(extents):
+            count = times[axis] if axis in axes else 1
+            is_paired = count > 1 and not same_dim(extent, 1)
+            apart += [1, extent] if is_paired else [extent]
+            wide += [count, extent] if is_paired else [count if count > 1 else extent]
+        extents = [shape[axis] if axis in axes else extent for axis, extent in enumerate(extents)]
+        data = reshape(graph, broadcast_to(graph, reshape(graph, data, apart), tuple(wide)), tuple(extents))
+    return data
 
 
 def _flat_problem(op: OpView) -> Problems:
