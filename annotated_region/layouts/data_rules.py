@@ -171,7 +171,9 @@ def _slice(info: OpInfo, layout: Layout) -> LayoutChange | None:
 @register_layout_rule("relax.broadcast_to")
 def _broadcast(info: OpInfo, layout: Layout) -> LayoutChange | None:
     shape = info.arg_roles[1].source
-    extents = layout.shape(shape.extents) if isinstance(shape, Shape) else None
+    if not isinstance(shape, Shape) or len(shape.extents) != layout.rank:
+        return None  # axes that are added have no place in a layout of the operand
+    extents = layout.shape(shape.extents)
     if extents is None:
         return None
     return carried(_with_argument(info, 1, Shape(tuple(expect(int, extent) for extent in extents))), layout)
