@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from types import ModuleType
 
 import numpy as np
@@ -141,7 +142,8 @@ def test_images_of_any_size_are_resized_in_one_region(torch_functions):
 @needs_onednn
 def test_weights_that_a_module_unpacks_stay_packed(torch_functions):
     torch = torch_functions.torch
-    model = torch_functions.PackedLinear(256, 192, 32).eval()
+    packed = importlib.import_module("kits.importing.torch_packed_linear")
+    model = packed.PackedLinear(256, 192, 32).eval()
     shapes = ({0: torch.export.Dim.DYNAMIC},)
     program = torch.export.export(model, (torch_functions.seeded(3, 256),), dynamic_shapes=shapes)
     module = ar.partition(ar.from_exported_program(program), ["dnnl"])

@@ -11,7 +11,7 @@ from kits.importing.torch_images import IMAGES, SIZES
 from kits.importing.torch_slices import every_other, every_third_column
 from kits.importing.torch_special import SPECIAL
 
-__all__ = ["GROUPS", "IMAGES", "REFUSED", "WIDTH", "Each", "PackedLinear", "flat", "seeded"]
+__all__ = ["GROUPS", "IMAGES", "REFUSED", "WIDTH", "Each", "flat", "seeded"]
 
 WIDTH = 8
 NIBBLES = torch.arange(0, 32, 4, dtype=torch.int32)
@@ -472,30 +472,6 @@ class Each(torch.nn.Module):
 
     def forward(self, x):
         return tuple(flat([function(x) for function in self.functions]))
-
-
-class PackedLinear(torch.nn.Module):
-    """Weights of 4 bits, eight in each int32, and zero points likewise, as GPTQ stores them."""
-
-    def __init__(self, inputs, outputs, group):
-        super().__init__()
-        draw = torch.Generator().manual_seed(1)
-
-        def words(*shape):
-            return torch.randint(-(2**31), 2**31 - 1, shape, generator=draw).int()
-
-        self.register_buffer("words", words(inputs // 8, outputs))
-        self.register_buffer("zeros", words(inputs // group, outputs // 8))
-        self.register_buffer("scales", torch.rand(inputs // group, outputs, generator=draw) * 0.02 + 0.01)
-        self.register_buffer("places", NIBBLES)
-        self.shape = inputs, outputs, group
-
-    def forward(self, x):
-        inputs, outputs, group = self.shape
-        zeros = (torch.bitwise_right_shift(self.zeros[:, :, None], self.places) & 15).reshape(-1, 1, outputs)
-        parts = torch.bitwise_right_shift(self.words[:, None], self.places[:, None]) & 15
-        numbers = parts.reshape(-1, group, outputs) - zeros - 1
-        return x @ (self.scales[:, None] * numbers).reshape(inputs, outputs)
 
 
 def flat(results):
