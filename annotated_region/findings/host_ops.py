@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from annotated_region.costs.model import HOST
 from annotated_region.findings.op_report import OpReport
-from annotated_region.findings.wording import Loss, LossReason, words_for_costs, words_for_loss
+from annotated_region.findings.wording import words_for_costs
 
 __all__ = ["HostGroup", "host_groups", "words_for_group", "words_for_host"]
 
@@ -48,15 +48,7 @@ def _kinds(op: OpReport) -> Iterator[tuple[str, str]]:
     """The group key of an op, beside its name; losses by cost are equal, because their seconds are summed."""
     yield from op.declines.items()
     for target, words in op.lost.items():
-        yield target, "" if _lost_by_cost(op, target) else words
-
-
-def _lost_by_cost(op: OpReport, target: str) -> bool:
-    """Whether the op was lost because it alone is cheaper on the host, judged by the loss text."""
-    if HOST not in op.costs or target not in op.costs:
-        return False
-    costs = op.costs[HOST], op.costs[target]
-    return op.lost[target] == words_for_loss(Loss(target, HOST, LossReason.COSTS_MORE, None, *costs))
+        yield target, "" if target in op.lost_by_cost else words
 
 
 def _group(members: Sequence[OpReport]) -> HostGroup:
@@ -67,7 +59,7 @@ def _group(members: Sequence[OpReport]) -> HostGroup:
 
 
 def _loss(members: Sequence[OpReport], target: str) -> str:
-    if not _lost_by_cost(members[0], target):
+    if target not in members[0].lost_by_cost:
         return f"lost by {target} {members[0].lost[target]}"
     here, there = (math.fsum(op.costs[place] for op in members) for place in (HOST, target))
     return words_for_costs(target, here, there)

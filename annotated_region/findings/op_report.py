@@ -27,6 +27,8 @@ class OpReport:
         For each target that declines it, the reason.
     lost
         For each target that claims it but did not get it, the place that did, and the reason.
+    lost_by_cost
+        The targets among those of `lost` that lost it to the host because the op alone costs less there.
     costs
         The cost of the op alone, in seconds, on the host and on each target that claims it alone; empty
         unless the policy uses costs. The placement also accounts for launches and transfers.
@@ -63,6 +65,7 @@ class OpReport:
     bytes: int | None = None
     composite: str = ""
     fingerprint: str = ""
+    lost_by_cost: tuple[str, ...] = ()
 
     @property
     def called(self) -> str:

@@ -113,6 +113,7 @@ def _plain_op(op: OpReport) -> dict[str, object]:
         "claims": op.claims,
         "declines": op.declines,
         "lost": op.lost,
+        "lost_by_cost": op.lost_by_cost,
         "costs": op.costs,
         "origin": op.origin,
         "key": op.key,
@@ -166,7 +167,19 @@ def _read_op(plain: JsonValue) -> OpReport:
         bytes=plain.field("bytes").optional_integer(),
         composite=_read_sign(plain.field("composite"), _COMPOSITE),
         fingerprint=_read_sign(plain.field("fingerprint"), _PRINTS),
+        lost_by_cost=_read_lost_by_cost(plain),
     )
+
+
+def _read_lost_by_cost(plain: JsonValue) -> tuple[str, ...]:
+    """The targets that lost an op by its cost, whose costs are summed later; absent in older reports."""
+    if not plain.has("lost_by_cost"):
+        return ()
+    said = plain.field("lost_by_cost").texts()
+    lost, costs = (dict(plain.field(field).named()) for field in ("lost", "costs"))
+    if said and (HOST not in costs or any(target not in lost or target not in costs for target in said)):
+        raise plain.field("lost_by_cost").refused("targets of `lost` that have costs, as the host has")
+    return said
 
 
 def _read_sign(plain: JsonValue, form: re.Pattern[str]) -> str:

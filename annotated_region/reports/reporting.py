@@ -179,6 +179,7 @@ def _op_report(var: relax.Var, op: str, held: Sequence[AnnotatedRegion], record:
     claims = record.claims.get(var, {})
     placed = held[0].target if held else HOST
     prices = record.prices.get(var, {})
+    losses = [_loss(target, placed, var, record) for target in claims if target != placed]
     return OpReport(
         var.name,
         op,
@@ -186,8 +187,9 @@ def _op_report(var: relax.Var, op: str, held: Sequence[AnnotatedRegion], record:
         held[0].id if held else None,
         {target: tuple(by) for target, by in claims.items()},
         {target: words_for_refusal(refusal) for target, refusal in record.declines.get(var, {}).items()},
-        {target: words_for_loss(_loss(target, placed, var, record)) for target in claims if target != placed},
+        {loss.target: words_for_loss(loss) for loss in losses},
         {place: prices[place] for place in (HOST, *claims) if claims and place in prices},
+        lost_by_cost=tuple(loss.target for loss in losses if _is_by_host_cost(loss)),
     )
 
 
@@ -208,6 +210,10 @@ def _loss(target: str, placed: str, var: relax.Var, record: FunctionRecord) -> L
     if record.resolution.get("cost") is not None:
         return Loss(target, placed, LossReason.LARGER_UNIT)
     return Loss(target, placed, LossReason.NOT_PLACED if placed == HOST else LossReason.COMES_LATER)
+
+
+def _is_by_host_cost(loss: Loss) -> bool:
+    return loss.placed == HOST and loss.reason is LossReason.COSTS_MORE
 
 
 def _stands(regions: AnnotatedRegionSet, pair: Neighbours) -> bool:

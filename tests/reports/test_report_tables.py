@@ -53,6 +53,7 @@ def test_ops_of_one_kind_whose_costs_differ_are_one_line():
         for target in ("pencil", "sketch")
     }
     ops = [report.functions[0].ops[1], replace(dearer, lost=words)]
+    assert all(op.lost_by_cost == ("pencil", "sketch") for op in ops)
     (group,) = host_groups(ops)
     assert relu.count == group.count == 2
     assert "alone 6 us on the host, 12 us on pencil" in group.reasons[1] + group.reasons[0]

@@ -59,9 +59,19 @@ def test_fields_that_later_versions_add_are_passed_over(report):
     assert Report.from_json(changed(report, ["functions", 0, "ops", 0, "new"], [1])) == report
 
 
+def test_a_report_older_than_the_losses_by_cost_comes_back(report):
+    first = ["functions", 0, "ops", 0, "lost_by_cost"]
+    assert Report.from_json(changed(report, first, None)).functions[0].ops[0].lost_by_cost == ()
+
+
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
+        (
+            ["functions", 0, "ops", 0, "lost_by_cost"],
+            ["absent from costs"],
+            r"ops\[0\].lost_by_cost is .*, and should be targets of `lost` that have costs",
+        ),
         (["kind"], "lock", r"^this is a document of the kind 'lock', not 'report'$"),
         (["kind"], None, "^the report has no field 'kind'$"),
         (["schema"], 2, "^the report has schema 2, and this version reads schema 1$"),
