@@ -56,7 +56,7 @@ def test_a_row_in_whole_numbers_is_as_exact_as_its_digits(library, sample, magni
     for digits in LOST:
         for row in rows_for(weight, 20, magnitude):
             found, together = np.full((2, columns), np.nan, "float32")
-            for at_once, result in ((1, found), (library.tiles_at_once(), together)):
+            for at_once, result in ((1, found), (library.most_tiles_at_once(), together)):
                 numbers = map(ctypes.c_int64, (digits, at_once))
                 arguments = map(pointer, (stored, row, bias, result))
                 assert library.multiply_in_digits(given, *numbers, *arguments) == 0

@@ -9,11 +9,6 @@ namespace annotated_region_dnnl {
 namespace {
 
 #if defined(__x86_64__) && defined(__GNUC__)
-// Adds products of four bytes per lane; in assembly, because g++ 12 copies each sum to another register and back.
-ANNOTATED_REGION_VNNI_INLINE void add_four(__m512i& sum, __m512i digits, __m512i weights) {
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(digits), "v"(weights));
-}
-
 // The sums of the digits of some rows, for one group and the columns of a slice.
 template <int kDigits, int kRows>
 struct DigitSums {

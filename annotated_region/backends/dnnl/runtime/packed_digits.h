@@ -24,16 +24,41 @@ constexpr int64_t kLongestExact = 256;       // rows of a group whose sums of di
 constexpr float kSmallestLargest = 1e-30f;   // of a group: a smaller one has no normal unit
 constexpr float kFinite = 3.4028235e38f;
 
-// The prefetch distance for weights, in bytes. The processor itself looks ahead by the instructions in flight, which
-// cover a kilobyte of weights; that is less than the latency of memory. Prefetches go to the second-level cache, as those
-// of attention do: a hint that bypasses it (`_MM_HINT_NTA`) made a step three times as slow on an Intel Granite Rapids,
-// where such lines are dropped from the first level before they are read.
+// How a thread reads weights: the adjacent tiles that it reads by turns, a group of each; how far ahead of the products
+// it asks for them, in bytes; and for how many lines of the 256 bytes of a row of a tile.
 //
-// Adjacent tiles are read by turns, a group of each: a processor reads several streams faster than one, because its own
-// prefetcher follows each within its page. On that processor two threads read 33.5 to 35.7 GB/s of 290 MB so, in place of
-// 32.0 to 33.4. Four tiles at once are not faster; the distance was 2, 3, 4 and 8 kB: 34.3, 36.6, 31.9 and 32.7 GB/s.
-constexpr int64_t kAhead = 2048;
-constexpr int64_t kTilesAtOnce = 2;
+// The processor itself looks ahead by the instructions in flight, which cover a kilobyte of weights; that is less than the
+// latency of memory. Prefetches go to the second-level cache, as those of attention do: a hint that bypasses it
+// (`_MM_HINT_NTA`) made a step three times as slow on an Intel Granite Rapids, where such lines are dropped from the first
+// level before they are read.
+//
+// That processor reads several streams faster than one, because its own prefetcher follows each within its page: two
+// threads read 33.5 to 35.7 GB/s of 290 MB so, in place of 32.0 to 33.4. Four tiles at once are not faster; the distance
+// was 2, 3, 4 and 8 kB: 34.3, 36.6, 31.9 and 32.7 GB/s.
+struct TwoStreams {
+  static constexpr int kTiles = 2, kAhead = 2048, kLines = 4;
+};
+
+// AMD's read one stream faster than two, and their prefetcher follows it within its page, so that one line of four is
+// enough to make it begin with the next pages early. On a Zen 4 (EPYC) one thread read weights of 4 bits that no cache
+// holds at 20.3 GB/s as two streams and at 30.3 so; 8 kB ahead with all lines asked for at 17.3, with none at 29.1. A plain
+// loop read 30.5. With one digit these were 20.6, 31.1, 31.2 and 29.6 GB/s.
+struct OneStream {
+  static constexpr int kTiles = 1, kAhead = 8192, kLines = 1;
+};
+
+constexpr int64_t kMostTilesAtOnce = TwoStreams::kTiles;
+
+inline bool reads_one_stream() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  static const bool is_amd = __builtin_cpu_is("amd");
+  return is_amd;
+#else
+  return false;
+#endif
+}
+
+inline int64_t tiles_at_once() { return reads_one_stream() ? OneStream::kTiles : TwoStreams::kTiles; }
 
 // The integer for the largest number of a group: digits of 127, the lowest reduced by what rounding may add.
 constexpr float largest_whole(int64_t digits) { return digits == 3 ? 8355584.0f : digits == 2 ? 32512.0f : 127.0f; }
@@ -62,6 +87,7 @@ inline DigitRow digit_row(const PackedWeight& weight, int64_t digits, char* memo
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define ANNOTATED_REGION_VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,bmi2,fma")))
+#define ANNOTATED_REGION_VNNI_INLINE ANNOTATED_REGION_VNNI inline __attribute__((always_inline))
 
 // Whether a row is multiplied with this weight in digits.
 inline bool takes_digits(const PackedWeight& weight) {
@@ -147,9 +173,18 @@ ANNOTATED_REGION_VNNI inline bool make_digits(const PackedWeight& weight, const 
   return true;
 }
 
-ANNOTATED_REGION_VNNI inline void ask_for_tile_row(const char* stored) {
+// Adds products of four bytes per lane, unsigned by signed; in assembly, because g++ 12 copies each sum to another
+// register and back.
+ANNOTATED_REGION_VNNI_INLINE void add_four(__m512i& sum, __m512i unsigned_bytes, __m512i signed_bytes) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(unsigned_bytes), "v"(signed_bytes));
+}
+
+template <typename Reading>
+ANNOTATED_REGION_VNNI_INLINE void ask_for_tile_row(const char* stored) {
 #pragma GCC unroll 4
-  for (int64_t line = 0; line < 256; line += 64) _mm_prefetch(stored + kAhead + line, _MM_HINT_T1);
+  for (int64_t line = 0; line < Reading::kLines; ++line) {
+    _mm_prefetch(stored + Reading::kAhead + line * 64, _MM_HINT_T1);
+  }
 }
 
 // Scales or zero points of 16 columns: those from `index` on.
@@ -158,28 +193,75 @@ ANNOTATED_REGION_VNNI inline __m512 load_scales(const PackedWeight& weight, cons
   return _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(group + index * 2)));
 }
 
-// The number that sums of digits represent, in units.
+// The number that the sums of the digits of a group represent, in units. Two digits are combined as integers, which is
+// exact, and takes other execution units than the products do.
 template <int kDigits>
-ANNOTATED_REGION_VNNI inline __m512 whole_of(const __m512i* parts) {
+ANNOTATED_REGION_VNNI_INLINE __m512 combined(const __m512i (&sums)[kDigits]) {
+  if constexpr (kDigits == 1) return _mm512_cvtepi32_ps(sums[0]);
+  const __m512i high = _mm512_slli_epi32(sums[kDigits - 1], 8);
+  const __m512 upper = _mm512_cvtepi32_ps(_mm512_add_epi32(high, sums[kDigits > 1 ? kDigits - 2 : 0]));
+  if constexpr (kDigits == 2) return upper;
   const __m512 place = _mm512_set1_ps(256.0f);
-  __m512 whole = _mm512_cvtepi32_ps(parts[kDigits - 1]);
-#pragma GCC unroll 2
-  for (int digit = kDigits - 2; digit >= 0; --digit) {
-    whole = _mm512_fmadd_ps(whole, place, _mm512_cvtepi32_ps(parts[digit]));
+  return _mm512_fmadd_ps(upper, place, _mm512_cvtepi32_ps(sums[0]));
+}
+
+// The numbers of a vector of words as unsigned bytes, with half of their range added: those of even rows and of odd ones
+// (4 bits), or all. A shift and two operations of three operands for 4 bits, where VNNI leaves few units to others.
+template <int kBits>
+ANNOTATED_REGION_VNNI_INLINE void split_words(const char* stored, __m512i (&halves)[kBits == 4 ? 2 : 1]) {
+  const __m512i given = _mm512_load_si512(stored);
+  if constexpr (kBits == 8) {
+    halves[0] = _mm512_xor_si512(given, _mm512_set1_epi8(-128));
+  } else {
+    const __m512i low_bits = _mm512_set1_epi8(0x0f), middle = _mm512_set1_epi8(0x08);
+    constexpr int kMaskThenFlip = 0x6a;  // (a & b) ^ c
+    halves[1] = _mm512_ternarylogic_epi32(_mm512_srli_epi32(given, 4), low_bits, middle, kMaskThenFlip);
+    halves[0] = _mm512_ternarylogic_epi32(given, low_bits, middle, kMaskThenFlip);
   }
-  return whole;
+}
+
+// The sizes of a group, computed once for all.
+struct DigitGroup {
+  int64_t scale_bytes, words, digit_words;
+
+  DigitGroup(const PackedWeight& weight, int64_t digits)
+      : scale_bytes(weight.scale_bytes()), words(weight.words()),
+        digit_words(annotated_region_dnnl::digit_words(weight, digits)) {}
+};
+
+// Adds the products of a row of a tile's words with the digits at `from`.
+template <int kBits, int kDigits>
+ANNOTATED_REGION_VNNI_INLINE void add_tile_row(const char* stored, const int32_t* from, __m512i (&added)[4][kDigits]) {
+  constexpr int kHalves = kBits == 4 ? 2 : 1;
+  __m512i fours[kHalves][kDigits];
+#pragma GCC unroll 2
+  for (int half = 0; half < kHalves; ++half) {
+#pragma GCC unroll 3
+    for (int digit = 0; digit < kDigits; ++digit) fours[half][digit] = _mm512_set1_epi32(from[half * kDigits + digit]);
+  }
+#pragma GCC unroll 4
+  for (int vector = 0; vector < 4; ++vector) {
+    __m512i numbers[kHalves];
+    split_words<kBits>(stored + vector * 64, numbers);
+#pragma GCC unroll 2
+    for (int half = 0; half < kHalves; ++half) {
+#pragma GCC unroll 3
+      for (int digit = 0; digit < kDigits; ++digit) add_four(added[vector][digit], numbers[half], fours[half][digit]);
+    }
+  }
 }
 
 // Adds the products with one group of a tile to 64 sums. All columns together: twelve sums of digits stay in registers.
-template <int kBits, bool kZeros, int kDigits>
-ANNOTATED_REGION_VNNI inline void add_digit_group(const PackedWeight& weight, const char* group, const DigitRow& row,
-                                                  int64_t index, __m512 (&sums)[4]) {
+// Not inlined for two tiles, whose sums would take registers from each other.
+template <typename Reading, int kBits, bool kZeros, int kDigits>
+ANNOTATED_REGION_VNNI inline void add_digit_group(const PackedWeight& weight, const DigitGroup& size, const char* group,
+                                                  const DigitRow& row, int64_t index, __m512 (&sums)[4]) {
   constexpr int kHalves = kBits == 4 ? 2 : 1;
-  const char* stored = group + weight.scale_bytes();
-  const int32_t* from = row.words + index * digit_words(weight, kDigits);
-  const __m512i low_bits = _mm512_set1_epi8(kBits == 4 ? 0x0f : -1);
-  const __m512i middle = _mm512_set1_epi8(kBits == 4 ? 0x08 : -128);
-  for (const char* line = group; line < stored; line += 64) _mm_prefetch(line + kAhead, _MM_HINT_T1);
+  const char* stored = group + size.scale_bytes;
+  const int32_t* from = row.words + index * size.digit_words;
+  if (Reading::kLines > 1) {
+    for (const char* line = group; line < stored; line += 64) _mm_prefetch(line + Reading::kAhead, _MM_HINT_T1);
+  }
   __m512i added[4][kDigits];
 #pragma GCC unroll 4
   for (int vector = 0; vector < 4; ++vector) {
@@ -188,27 +270,14 @@ ANNOTATED_REGION_VNNI inline void add_digit_group(const PackedWeight& weight, co
       added[vector][digit] = _mm512_set1_epi32(row.offsets[index * kDigits + digit]);
     }
   }
-  for (int64_t word = 0; word < weight.words(); ++word, stored += 256, from += kHalves * kDigits) {
-    ask_for_tile_row(stored);
-#pragma GCC unroll 4
-    for (int vector = 0; vector < 4; ++vector) {
-      const __m512i given = _mm512_load_si512(stored + vector * 64);
-#pragma GCC unroll 2
-      for (int half = 0; half < kHalves; ++half) {
-        const __m512i shifted = half == 0 ? given : _mm512_srli_epi32(given, 4);
-        const __m512i numbers = _mm512_xor_si512(_mm512_and_si512(shifted, low_bits), middle);
-#pragma GCC unroll 3
-        for (int digit = 0; digit < kDigits; ++digit) {
-          const __m512i four = _mm512_set1_epi32(from[half * kDigits + digit]);
-          added[vector][digit] = _mm512_dpbusd_epi32(added[vector][digit], numbers, four);
-        }
-      }
-    }
+  for (int64_t word = 0; word < size.words; ++word, stored += 256, from += kHalves * kDigits) {
+    ask_for_tile_row<Reading>(stored);
+    add_tile_row<kBits, kDigits>(stored, from, added);
   }
   const __m512 unit = _mm512_set1_ps(row.units[index]);
 #pragma GCC unroll 4
   for (int vector = 0; vector < 4; ++vector) {
-    __m512 whole = whole_of<kDigits>(added[vector]);
+    __m512 whole = combined<kDigits>(added[vector]);
     if (kZeros) {
       const __m512 zeros = load_scales(weight, group, kTileColumns + vector * 16);
       whole = _mm512_fnmadd_ps(zeros, _mm512_set1_ps(row.sums[index]), whole);
@@ -218,44 +287,53 @@ ANNOTATED_REGION_VNNI inline void add_digit_group(const PackedWeight& weight, co
   }
 }
 
-template <int kBits, bool kZeros, int kDigits, int kTiles>
+template <typename Reading, int kBits, bool kZeros, int kDigits>
 ANNOTATED_REGION_VNNI void digit_tiles(const PackedWeight& weight, const char* tiles, const DigitRow& row, float* to) {
-  const int64_t group_bytes = weight.group_bytes(), tile_bytes = weight.tile_bytes();
-  __m512 sums[kTiles][4];
-  for (auto& of_tile : sums) std::fill(of_tile, of_tile + 4, _mm512_setzero_ps());
-  for (int64_t group = 0; group < weight.groups(); ++group) {
+  const int64_t group_bytes = weight.group_bytes(), tile_bytes = weight.tile_bytes(), groups = weight.groups();
+  const DigitGroup size(weight, kDigits);
+  __m512 sums[Reading::kTiles][4] = {};
+  for (int64_t group = 0; group < groups; ++group) {
 #pragma GCC unroll 2
-    for (int tile = 0; tile < kTiles; ++tile) {
+    for (int tile = 0; tile < Reading::kTiles; ++tile) {
       const char* const stored = tiles + tile * tile_bytes + group * group_bytes;
-      add_digit_group<kBits, kZeros, kDigits>(weight, stored, row, group, sums[tile]);
+      add_digit_group<Reading, kBits, kZeros, kDigits>(weight, size, stored, row, group, sums[tile]);
     }
   }
-  for (const auto& of_tile : sums) {
-    for (int vector = 0; vector < 4; ++vector, to += 16) _mm512_store_ps(to, of_tile[vector]);
+#pragma GCC unroll 2
+  for (int tile = 0; tile < Reading::kTiles; ++tile) {
+#pragma GCC unroll 4
+    for (int vector = 0; vector < 4; ++vector, to += 16) _mm512_store_ps(to, sums[tile][vector]);
   }
 }
 
-template <int kBits, bool kZeros, int kTiles>
+template <typename Reading, int kBits, bool kZeros>
 void tiles_of_digits(const PackedWeight& weight, const char* tiles, const DigitRow& row, float* to) {
-  if (row.digits == 1) return digit_tiles<kBits, kZeros, 1, kTiles>(weight, tiles, row, to);
-  if (row.digits == 2) return digit_tiles<kBits, kZeros, 2, kTiles>(weight, tiles, row, to);
-  digit_tiles<kBits, kZeros, 3, kTiles>(weight, tiles, row, to);
+  if (row.digits == 1) return digit_tiles<Reading, kBits, kZeros, 1>(weight, tiles, row, to);
+  if (row.digits == 2) return digit_tiles<Reading, kBits, kZeros, 2>(weight, tiles, row, to);
+  digit_tiles<Reading, kBits, kZeros, 3>(weight, tiles, row, to);
 }
 
-template <int kTiles>
+template <typename Reading>
 void multiply_tiles(const PackedWeight& weight, const char* tiles, const DigitRow& row, float* to) {
-  if (weight.bits == 4 && weight.has_zeros) return tiles_of_digits<4, true, kTiles>(weight, tiles, row, to);
-  if (weight.bits == 4) return tiles_of_digits<4, false, kTiles>(weight, tiles, row, to);
-  if (weight.has_zeros) return tiles_of_digits<8, true, kTiles>(weight, tiles, row, to);
-  tiles_of_digits<8, false, kTiles>(weight, tiles, row, to);
+  if (weight.bits == 4 && weight.has_zeros) return tiles_of_digits<Reading, 4, true>(weight, tiles, row, to);
+  if (weight.bits == 4) return tiles_of_digits<Reading, 4, false>(weight, tiles, row, to);
+  if (weight.has_zeros) return tiles_of_digits<Reading, 8, true>(weight, tiles, row, to);
+  tiles_of_digits<Reading, 8, false>(weight, tiles, row, to);
 }
 
-// The product with one tile or, if it is wider, with `kTilesAtOnce` adjacent ones: a slice of the result's columns.
+// The last tile of an odd number, where two are read by turns.
+struct LastStream {
+  static constexpr int kTiles = 1, kAhead = TwoStreams::kAhead, kLines = TwoStreams::kLines;
+};
+
+// The product with one tile or, if it is wider, with two adjacent ones: a slice of the result's columns.
 inline void multiply_digits(const PackedWeight& weight, const char* tiles, const DigitRow& row, const float* bias,
                             float* to, int64_t width) {
-  static_assert(kTilesAtOnce == 2, "the width tells whether it is one tile or all");
-  alignas(64) float sums[kTilesAtOnce * kTileColumns];
-  const auto multiply = width > kTileColumns ? multiply_tiles<kTilesAtOnce> : multiply_tiles<1>;
+  static_assert(kMostTilesAtOnce == 2, "the width tells whether it is one tile or all");
+  alignas(64) float sums[kMostTilesAtOnce * kTileColumns];
+  const auto multiply = width > kTileColumns ? multiply_tiles<TwoStreams>
+                        : reads_one_stream() ? multiply_tiles<OneStream>
+                                             : multiply_tiles<LastStream>;
   multiply(weight, tiles, row, sums);
   for (int64_t column = 0; column < width; ++column) to[column] = bias ? sums[column] + bias[column] : sums[column];
 }

@@ -65,8 +65,6 @@ struct TileResult {
 };
 
 #if defined(__x86_64__) && defined(__GNUC__)
-#define ANNOTATED_REGION_VNNI_INLINE ANNOTATED_REGION_VNNI inline __attribute__((always_inline))
-
 // The weights of eight rows, four bits each, as bytes: two fours of the rows of 16 columns.
 ANNOTATED_REGION_VNNI_INLINE void expand_eight(__m512i words, __m512i (&fours)[2]) {
   const __m512i low_bits = _mm512_set1_epi8(0x0f), sign = _mm512_set1_epi8(0x08);
@@ -108,17 +106,6 @@ inline void expand(const Panel& panel) {
       expand_columns(words + column * 4, weight.words(), to, panel.starts_of(slice) + index * kSliceColumns + within);
     }
   }
-}
-
-// The number that the sums of the digits of a row represent, in units. Two digits are combined as integers, which is
-// exact, and takes other execution units than the products do.
-template <int kDigits>
-ANNOTATED_REGION_VNNI_INLINE __m512 combined(const __m512i (&sums)[kDigits]) {
-  if constexpr (kDigits == 1) return _mm512_cvtepi32_ps(sums[0]);
-  const __m512i high = _mm512_slli_epi32(sums[kDigits - 1], 8);
-  const __m512 upper = _mm512_cvtepi32_ps(_mm512_add_epi32(high, sums[kDigits > 1 ? kDigits - 2 : 0]));
-  if constexpr (kDigits == 2) return upper;
-  return _mm512_fmadd_ps(upper, _mm512_set1_ps(256.0f), _mm512_cvtepi32_ps(sums[0]));
 }
 
 // Writes 16 columns of a row, or those that the result has.

@@ -100,14 +100,14 @@ inline Kernel few_packed_rows(const PackedRows& work) {
     }
     char* const rows = pointers.back() + work.padded_bytes(work.rows);
     const int64_t wanted = std::min<int64_t>(help_is_worth() > 0 ? helpers() + 1 : 1, threads);
-    const WorkShares left(rows + threads * work.row_bytes(), tiles, wanted, kTilesAtOnce);
+    const WorkShares left(rows + threads * work.row_bytes(), tiles, wanted, tiles_at_once());
 #pragma omp parallel num_threads(wanted)
     if (!left.is_empty()) {
       const int64_t share = omp_get_thread_num();
       const DigitRow digits = digit_row(weight, work.format.digits, rows + share * work.row_bytes());
       const bool has_digits = work.format.digits > 0 && make_digits(weight, from, digits);
       left.each(share, [&](int64_t first, int64_t last) {
-        work.each_tile(pointers, first, last, has_digits ? kTilesAtOnce : 1, [&](const PackedTile& tile) {
+        work.each_tile(pointers, first, last, has_digits ? tiles_at_once() : 1, [&](const PackedTile& tile) {
           if (!has_digits) return tile.multiply_floats(work.level, from, 0, work.rows);
           multiply_digits(tile.weight, tile.stored, digits, tile.bias, tile.to, tile.width);
         });

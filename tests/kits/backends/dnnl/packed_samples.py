@@ -44,7 +44,7 @@ extern "C" void multiply(const int64_t* given, int wanted, const char* stored, c
     multiply_tile(weight, static_cast<Level>(wanted), at, from, depth, rows, bias + first, to + first, width);
   }
 }
-extern "C" int64_t tiles_at_once() { return kTilesAtOnce; }
+extern "C" int64_t most_tiles_at_once() { return kMostTilesAtOnce; }
 extern "C" int multiply_in_digits(const int64_t* given, int64_t digits, int64_t at_once, const char* stored,
                                   const float* from, const float* bias, float* to) {
   const PackedWeight weight = weight_of(given);
