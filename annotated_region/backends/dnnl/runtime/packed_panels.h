@@ -93,12 +93,25 @@ ANNOTATED_REGION_VNNI inline void expand_group(const char* stored, int64_t words
   _mm512_store_si512(start, _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32(sum, 7)));
 }
 
-inline void expand(const Panel& panel) {
+// Asks for a group of the next panel of the tile, or of the first one of the next tile, which are read after this one has been
+// multiplied. Only on AMD's processors: on a Zen 4 (EPYC), 16 rows with weights that no cache holds (4 bits in groups of 32)
+// took 5.1 cycles a row and 64 bytes of weights with one digit, and take 4.0; 64 rows 3.1 and 2.9, with three digits 7.3 and 6.9.
+// One line of four (`OneStream`) is too few here: nothing reads on while rows are multiplied.
+// Inlined, because g++ 12 leaves out calls of a function that does nothing but prefetch.
+ANNOTATED_REGION_VNNI_INLINE void ask_for_next(const Panel& panel, int64_t group) {
+  const int64_t ahead = groups_at_once(panel.weight);
+  const char* const end = panel.group(group + 1 + ahead);
+  for (const char* line = panel.group(group + ahead); line < end; line += kLine) _mm_prefetch(line, _MM_HINT_T1);
+}
+
+ANNOTATED_REGION_VNNI inline void expand(const Panel& panel) {
   const PackedWeight& weight = panel.weight;
   const auto expand_columns = weight.bits == 4 ? expand_group<4> : expand_group<8>;
+  const bool asks = reads_one_stream();
   for (int64_t group = panel.first; group < panel.last; ++group) {
     const char* const words = panel.group(group + 1) - weight.words() * kTileColumns * 4;
     const int64_t index = group - panel.first;
+    if (asks) ask_for_next(panel, group);
     scales_of(weight, panel.group(group), panel.space(group));
     for (int64_t column = 0; column < kTileColumns; column += 16) {
       const int64_t slice = column / kSliceColumns, within = column % kSliceColumns;
