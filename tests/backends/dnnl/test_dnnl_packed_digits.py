@@ -117,7 +117,7 @@ ALLOWED = {"float32": 1e-5, "int16": 1e-4, "int8": 2e-2}
 @needs_onednn
 @pytest.mark.parametrize("activations", ALLOWED)
 def test_the_option_says_what_rows_are_rounded_to(activations):
-    """One row, few, a block of rows, and more than one. Few are floats: two, or on Intel's processors up to 16."""
+    """One row, few, a block of rows, and more than one. Two are floats, up to 16 not on AMD's."""
     module = ar.passes.QuantizeWeights(4, 32, True)(products(96, 70, 128))
     alone = relax.VirtualMachine(tvm.compile(module, UNOPTIMIZED), tvm.cpu())
     offloaded = offload(module, packed_activations=activations)
