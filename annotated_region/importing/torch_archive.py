@@ -35,7 +35,7 @@ _LEFT_OUT = re.compile(r"\.data/serialization_id|data/sample_inputs/\w+\.pt|extr
 _MOST_MEMBERS = 100_000
 
 _OPERATOR = re.compile(
-    r"torch\.ops\.aten\.\w+\.\w+|torch\.sym_(float|int|max|min|not)"
+    r"torch\.ops\.(aten|quantized_decomposed)\.\w+\.\w+|torch\.sym_(float|int|max|min|not)"
     r"|_operator\.(add|eq|floordiv|ge|getitem|gt|le|lt|mod|mul|ne|neg|pos|sub|truediv)"
 )
 # The output of sympy.srepr, Mul(Integer(2), Symbol('s7', positive=True, integer=True)), or plain formulas.

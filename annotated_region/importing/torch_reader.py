@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import tempfile
@@ -17,6 +18,8 @@ from annotated_region.importing.torch_guards import require_guard_texts
 from annotated_region.importing.torch_programs import from_exported_program
 
 __all__ = ["module_from_archive"]
+
+_QUANTIZED = "torch.ao.quantization.fx._decomposed"  # defines the operators of quantized programs
 
 
 def module_from_archive(
@@ -45,6 +48,8 @@ def module_from_archive(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            if b"torch.ops.quantized_decomposed." in plain.content:
+                importlib.import_module(_QUANTIZED)
             mod = from_exported_program(torch.export.load(io.BytesIO(plain.content)))
         equations = Equations()
         require_guard_texts(plain.guards, mod["main"], equations)

@@ -32,7 +32,7 @@ def machine_of(case, target):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", ["chunks", "skip", "windows", "neighbours", "loop", "steps"])
+@pytest.mark.parametrize("name", ["chunks", "skip", "windows", "neighbours", "loop", "steps", "differences"])
 def test_what_follows_from_extents_is_computed_as_in_torch(padded, name, target):
     case = padded.CASES[name]
     machine = machine_of(case, target)
@@ -42,7 +42,7 @@ def test_what_follows_from_extents_is_computed_as_in_torch(padded, name, target)
 
 
 @needs_onednn
-@pytest.mark.parametrize("name", ["chunks", "skip", "windows", "neighbours", "loop", "steps"])
+@pytest.mark.parametrize("name", ["chunks", "skip", "windows", "neighbours", "loop", "steps", "differences"])
 def test_what_follows_from_extents_is_one_region(padded, name):
     partitioned = ar.partition(ar.from_exported_program(padded.CASES[name].program()), ["dnnl"])
     assert not ops_on_host(partitioned, "main")

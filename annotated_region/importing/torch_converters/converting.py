@@ -29,6 +29,7 @@ from annotated_region.importing.torch_converters import (  # noqa: F401 - each r
     pairs,
     poolings,
     products,
+    quantization,
     random_ops,
     ranges,
     reductions,

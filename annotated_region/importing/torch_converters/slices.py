@@ -17,7 +17,9 @@ from itertools import accumulate, pairwise
 import numpy as np
 from tvm import relax, tirx
 
+from annotated_region.functions.polynomials import are_equal
 from annotated_region.importing.torch_converters.bounds import END, bound_in, is_below_zero
+from annotated_region.importing.torch_converters.plain_extents import is_symbolic
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.slice_rows import rows_of_slice
 from annotated_region.importing.torch_converters.torch_node import TorchNode, extents_of_tensor
@@ -34,7 +36,7 @@ def sliced(node: TorchNode) -> relax.Expr | None:
     axis %= len(extents)
     length = extents[axis]
     begin = 0 if begin is None else begin
-    end = None if isinstance(end, int) and end >= END else end
+    end = None if _is_end(end, length) else end
     if isinstance(begin, relax.Expr) or isinstance(end, relax.Expr):
         return _between(node, data, axis, begin, end)
     if isinstance(length, int) or step != 1 or end == 0:
@@ -51,6 +53,13 @@ def sliced(node: TorchNode) -> relax.Expr | None:
         return node.emit(relax.op.take(data, places, axis, mode="wrap"))
     stop = length if end is None else end if end > 0 else tirx.Sub(length, tirx.IntImm("int64", -end))
     return node.emit(relax.op.strided_slice(data, [axis], [begin], [stop], assume_inbound=True))
+
+
+def _is_end(end: object, length: Extent) -> bool:
+    """Whether a bound is that of the axis, as ``torch.diff`` has it."""
+    if isinstance(end, int):
+        return end >= END
+    return is_symbolic(end) and isinstance(length, relax.Expr) and are_equal(end, length)
 
 
 def _between(node: TorchNode, data: relax.Expr, axis: int, begin: object, end: object) -> relax.Expr | None:

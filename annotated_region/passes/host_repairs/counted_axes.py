@@ -14,6 +14,7 @@ without it.
 
 from __future__ import annotations
 
+import tvm_ffi
 from tvm import relax, tirx
 
 from annotated_region.passes.preparation.editor import Editor, Rewrite
@@ -23,15 +24,22 @@ from annotated_region.tvm_adapter.types import expect
 __all__ = ["REWRITES"]
 
 
-def slice_from_the_front(view: OpView, _editor: Editor) -> relax.Expr | None:
-    """The same slice with nonnegative axes; None if it has them."""
+def slice_from_the_front(view: OpView, editor: Editor) -> relax.Expr | None:
+    """The same slice with nonnegative axes; None if it has them.
+
+    Where bounds may be outside, TVM infers other formulas for the extents then, of the same numbers.
+    """
     data, axes, *bounds = view.args
     rank = view.out_tensor.ndim
     numbers = [expect(tirx.IntImm, axis).value for axis in expect(relax.Tuple, axes).fields]
     if min(numbers, default=0) >= 0:
         return None
     counted = relax.Tuple([tirx.IntImm("int64", number % rank) for number in numbers])
-    return relax.Call(view.call.op, [data, counted, *bounds], view.call.attrs)
+    slice_ = editor.normalize(relax.Call(view.call.op, [data, counted, *bounds], view.call.attrs))
+    shape = view.out_tensor.shape
+    if shape is None or tvm_ffi.structural_equal(slice_.ty, view.out_tensor):
+        return slice_
+    return relax.op.reshape(editor.emit(slice_, "counted"), shape)
 
 
 def norm_from_the_front(view: OpView, _editor: Editor) -> relax.Expr | None:

@@ -50,6 +50,14 @@ class Neighbours(nn.Module):
         return [torch.cat([rows.reshape(batch, -1, 5, 8).sum(2), x[:, -5:-3], behind, x[:, -2:]], 1)]
 
 
+class Differences(nn.Module):
+    """How positions rise: a column is put in front, and all columns behind the first one are read."""
+
+    def forward(self, x):
+        rise = torch.diff(x, prepend=x[..., :1] - 1, dim=-1)
+        return [torch.cumsum(rise, -1) * (torch.diff(x, dim=1, append=x[:, -1:]) > 0)]
+
+
 class Loop(nn.Module):
     """A loop over blocks, which runs once when it is exported: longer sequences are another model."""
 
@@ -97,5 +105,10 @@ CASES = {
     "neighbours": Case(Neighbours(), SHAPES, [(seeded(2, length, 8),) for length in (9, 5, 16)]),
     "windows": Case(Windows(), SHAPES, [(seeded(2, length, 8),) for length in (16, 8, 20)]),
     "steps": Case(Steps(), SHAPES, [(seeded(2, length, 8),) for length in (8, 11)]),
+    "differences": Case(
+        Differences(),
+        ({1: Dim.DYNAMIC, 2: Dim.DYNAMIC},),
+        [(seeded(2, *shape),) for shape in ((4, 6), (5, 3))],
+    ),
     "loop": Case(Loop(), SHAPES, [(seeded(2, length, 8),) for length in (13, 5, 16)]),
 }

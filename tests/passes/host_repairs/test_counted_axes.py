@@ -39,6 +39,16 @@ def test_a_slice_between_symbolic_bounds(axis: int) -> None:
     np.testing.assert_array_equal(answer(mod, given), np.take(given, [2, 3], axis))
 
 
+@pytest.mark.parametrize("axis", [-1, -2, -3])
+def test_a_slice_whose_bounds_may_be_outside(axis: int) -> None:
+    """TVM infers other formulas for its extents where axes are counted from the front."""
+    x = relax.Var("x", relax.TensorType((N, N, N), "float32"))
+    mod = module(x, lambda x: op.strided_slice(op.concat([x, x], 0), [axis], [1], [2 * N]))
+    given = np.arange(27, dtype="float32").reshape(3, 3, 3)
+    twice = np.concatenate([given, given])
+    np.testing.assert_array_equal(answer(mod, given), np.take(twice, range(1, twice.shape[axis]), axis))
+
+
 @pytest.mark.parametrize(("channels", "axes"), [(-3, [-2, -1]), (-1, [1, 2]), (-2, [1, 3])])
 def test_an_instance_norm(channels: int, axes: list[int]) -> None:
     shape = (2, 3, 4, 5)
