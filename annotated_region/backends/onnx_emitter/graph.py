@@ -84,6 +84,8 @@ class Graph:
         The matrix products whose number of summands is symbolic, and may be 0.
     single_columns
         The convolutions of one channel with strides between columns whose result may have a single column.
+    single_pixels
+        The convolutions of each channel by itself whose result has symbolic extents, and may have one pixel.
     """
 
     name: str
@@ -97,6 +99,7 @@ class Graph:
     fitting: set[str] = field(default_factory=set)
     open_sums: set[str] = field(default_factory=set)
     single_columns: set[str] = field(default_factory=set)
+    single_pixels: set[str] = field(default_factory=set)
     _interned: dict[tuple[str, tuple[int, ...], bytes], str] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
 
@@ -208,7 +211,7 @@ class Graph:
             for each in self.operators
         ]
         self.dtypes[new] = self.dtypes.pop(old)
-        for names in (self.fitting, self.open_sums, self.single_columns):
+        for names in (self.fitting, self.open_sums, self.single_columns, self.single_pixels):
             if old in names:
                 names.add(new)
 

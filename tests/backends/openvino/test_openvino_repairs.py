@@ -168,6 +168,32 @@ def test_a_convolution_of_one_channel_to_a_single_column_has_all_rows(extents, l
     np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-5)
 
 
+@needs_openvino
+@pytest.mark.parametrize("behind", ["nothing", "tanh"])
+@pytest.mark.parametrize("function", ["multiply", "add"])
+@pytest.mark.parametrize("extents", [("n", 1, 1), (1, "h", "w"), ("n", "h", "w")])
+def test_a_difference_from_a_convolution_to_one_pixel_is_right(extents, function, behind):
+    """OpenVINO 2026.4 fuses the three, and computes something else for one pixel of one image."""
+    kernel, bias, scale = (
+        np.random.default_rng(seed).standard_normal(shape, "float32")
+        for seed, shape in enumerate([(8, 1, 3, 3), (8, 1, 1), (8, 1, 1)])
+    )
+    batch, *space = (tirx.Var(each, "int64") if isinstance(each, str) else each for each in extents)
+    x = var("x", (batch, 8, *space))
+
+    def made(builder):
+        convolved = builder.emit(op.nn.conv2d(x, relax.const(kernel), padding=(1, 1), groups=8))
+        difference = builder.emit(op.subtract(builder.emit(op.add(convolved, relax.const(bias))), x))
+        value = builder.emit(op.tanh(difference)) if behind == "tanh" else difference
+        return getattr(op, function)(value, relax.const(scale))
+
+    data = np.random.default_rng(3).standard_normal((1, 8, 1, 1), "float32")
+    right = data * kernel[None, :, 0, 1:2, 1:2] + bias - data
+    right = np.tanh(right) if behind == "tanh" else right
+    found = _answer(module([x], made), data)
+    np.testing.assert_allclose(found, getattr(np, function)(right, scale), rtol=1e-5, atol=1e-6)
+
+
 CHANNELS = np.array([1.5, -2.0, 0.25], "float32")
 CHANNEL_FUNCTIONS = {
     "sum": (lambda x: op.add(x, relax.const(CHANNELS)), lambda x: x + CHANNELS),

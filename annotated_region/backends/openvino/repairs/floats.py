@@ -16,6 +16,12 @@ a single column, on processors with AVX-512 (not with AVX2):
     y = Conv(x, w)        wrong, if x is (1, 1, 4, 2), w is (32, 1, 2, 2), and the strides are (1, 3)
     y = Conv(Pad(x), Pad(w))        right, with a second channel of zeros
 
+A difference from a convolution of each channel by itself is fused with it; of symbolic extents, and one pixel
+of one image, it is wrong if a function with a constant for each channel is behind:
+
+    y = Mul(Sub(Conv(x, w), x), c)        wrong, if x is (n, 8, 1, 1), and n is 1
+    v = Conv(x, w), y = Mul(Sub(Max(v, v), x), c)        right
+
 A matrix product without summands is fused with a function behind it: the result is not written, and the
 process ends in the next call:
 
@@ -69,6 +75,7 @@ from annotated_region.backends.openvino.repairs.sources import (
     read_as_a_copy,
     reading_a_copy,
     shape_of,
+    stems_from,
 )
 from annotated_region.tvm_adapter.types import expect
 
@@ -155,6 +162,15 @@ def _with_two_channels(graph: Graph, _sources: ValueSources, operator: Operator)
     )
 
 
+def _apart_from_pixels(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a difference reads a copy of what is computed from a convolution to one pixel."""
+    if operator.kind != "Sub" or sources.constants.intersection(operator.inputs):
+        return (operator,)
+    if not stems_from(sources, operator.inputs[0], lambda each: each.outputs[0] in graph.single_pixels):
+        return (operator,)
+    return reading_a_copy(graph, operator, operator.inputs[0])
+
+
 def _of_halves(graph: Graph, _sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
     """The operator; the double of an extreme of halves."""
     return of_halves(graph, operator) if operator.kind in EXTREMES else (operator,)
@@ -218,5 +234,6 @@ REPAIRS: tuple[Repair, ...] = (
     _apart_from_channels,
     _written,
     _with_two_channels,
+    _apart_from_pixels,
 )
 """In this order."""

@@ -26,6 +26,7 @@ __all__ = [
     "read_as_a_copy",
     "reading_a_copy",
     "shape_of",
+    "stems_from",
 ]
 
 VIEWS = frozenset(("Reshape", "Squeeze", "Unsqueeze"))
@@ -85,9 +86,14 @@ def shape_of(graph: Graph, constant: str) -> tuple[int, ...] | None:
 
 def is_product(sources: ValueSources, name: str) -> bool:
     """Whether a value is a product, or computed from a product and constants."""
+    return stems_from(sources, name, lambda operator: operator.kind in PRODUCTS)
+
+
+def stems_from(sources: ValueSources, name: str, is_wanted: Callable[[Operator], bool]) -> bool:
+    """Whether a value is the result of such an operator, or computed from it and constants."""
     while name in sources.makers:
         operator = sources.makers[name]
-        if operator.kind in PRODUCTS:
+        if is_wanted(operator):
             return True
         data = {each for each in operator.inputs if each not in sources.constants}
         if len(data) != 1:
