@@ -69,6 +69,7 @@ from annotated_region.passes.preparation import (
     recognize_activations,
     recognize_norms,
     remove_identities,
+    spread_constants,
     take_quantized,
     unstack_reductions,
 )
@@ -90,6 +91,7 @@ REWRITES = (
     fold_constants.REWRITES
     + fold_shapes.REWRITES
     + remove_identities.REWRITES
+    + spread_constants.REWRITES
     + compute_elements.REWRITES
     + join_bounds.REWRITES
     + unstack_reductions.REWRITES

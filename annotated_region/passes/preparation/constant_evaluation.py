@@ -1,7 +1,7 @@
 """Evaluators with numpy that agree with compiled code, one for each Relax op.
 
 Ops that move or select data are here; elementwise functions are in `constant_functions`, reductions in
-`constant_reductions`.
+`constant_reductions`, convolutions in `constant_convolutions`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 
 from annotated_region.arrays import NUMPY_DTYPES
 from annotated_region.passes.preparation.constant_call import ConstantCall, Evaluator, kind_of
+from annotated_region.passes.preparation.constant_convolutions import CONVOLUTIONS
 from annotated_region.passes.preparation.constant_functions import FUNCTIONS
 from annotated_region.passes.preparation.constant_reductions import REDUCTIONS
 from annotated_region.passes.preparation.tensors import FLOATS
@@ -208,4 +209,5 @@ EVALUATORS: dict[str, Evaluator] = {
     "relax.nn.pad": _pad,
     **FUNCTIONS,
     **REDUCTIONS,
+    **CONVOLUTIONS,
 }

@@ -26,7 +26,7 @@ from annotated_region.passes.preparation.editor import Editor, Rewrite
 from annotated_region.passes.preparation.tensors import constant_of, dtype_of
 from annotated_region.targets.op_view import OpView
 
-__all__ = ["REWRITES"]
+__all__ = ["REWRITES", "before_broadcast"]
 
 RESHAPES = ("relax.reshape", "relax.flatten", "relax.expand_dims", "relax.squeeze")
 COMMUTATIVE = ("relax.add", "relax.multiply", "relax.logical_and", "relax.logical_or")
@@ -154,7 +154,7 @@ def broadcast_by_operator(view: OpView, editor: Editor) -> relax.Expr | None:
     The type would change if all operands are broadcast, or if symbolic extents may differ.
     """
     for position, arg in enumerate(view.args):
-        operand = _before_broadcast(arg, editor)
+        operand = before_broadcast(arg, editor)
         if operand is not None:
             operands = [*view.args[:position], operand, *view.args[position + 1 :]]
             call = editor.normalize(relax.Call(view.call.op, operands, view.call.attrs))
@@ -163,7 +163,7 @@ def broadcast_by_operator(view: OpView, editor: Editor) -> relax.Expr | None:
     return None
 
 
-def _before_broadcast(expr: relax.Expr, editor: Editor) -> relax.Expr | None:
+def before_broadcast(expr: relax.Expr, editor: Editor) -> relax.Expr | None:
     """The tensor or scalar that `expr` broadcasts, or None."""
     inner = editor.view_of(expr)
     if inner is None:

@@ -14,6 +14,7 @@ Weights before and after each kind of rewrite, with ``W`` for the weight of an o
 | from | to |
 |---|---|
 | any call on constants: at least 3 | a constant: 0 |
+| a function of a spread constant: at least 6 | the constant result, spread: 3 |
 | an identity ``f(x)``: ``3 + W`` or more | ``x``: ``W`` |
 | ``f(f(x))``: ``6 + W`` | ``f(x)``: ``3 + W`` |
 | ``c + x``, with a constant on the left: ``6 + W`` | ``x + c``: ``5 + W`` at most |

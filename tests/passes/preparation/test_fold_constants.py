@@ -169,6 +169,10 @@ def approximated() -> Iterator[relax.Expr]:
         yield reduction(of(values(5, 7)), [1], True)
     yield op.nn.softmax(of(values(5, 7)), -1)
     yield op.matmul(of(values(2, 5, 7)), of(values(7, 3, seed=1)))
+    yield op.nn.conv1d(of(values(2, 4, 9)), of(values(6, 2, 3, seed=1)), 2, (1, 2), 2, 2)
+    yield op.nn.conv2d(of(values(2, 3, 6, 7)), of(values(4, 3, 1, 1, seed=1)))
+    yield op.nn.conv2d(of(values(2, 4, 6, 7)), of(values(4, 1, 3, 2, seed=1)), 2, (1, 0, 2, 1), (1, 3), 4)
+    yield op.nn.conv3d(of(values(1, 2, 4, 5, 3)), of(values(3, 2, 2, 3, 2, seed=1)), 1, (1, 0, 1, 0, 2, 0))
 
 
 NEAR = [
