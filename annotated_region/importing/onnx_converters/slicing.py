@@ -1,21 +1,35 @@
-"""`Slice` from and to places that are computed from data.
+"""`Slice` from and to places that are computed from data, and along axes of unknown extent.
 
-TVM's op for it makes a tensor of a negative extent where the end lies in front of the start. Here the length
-is a shape variable, and the elements are gathered.
+TVM's op for places that are data makes a tensor of a negative extent where the end lies in front of the
+start. Here the length is a shape variable, and the elements are gathered.
+
+Exporters write the largest and the smallest number for both ends of an axis. Along one of unknown extent TVM
+computes with them: its extents overflow if the step is negative, and are hard to compare otherwise. Here the
+end is the extent, and a step backwards is one forwards along the reversed axis, where place ``-i - 1`` is
+place ``i``::
+
+    Slice(x, starts=-1, ends=-9223372036854775807, steps=-2)    =>    flip(x)[0:n:2]
+
+Bounds that are computed from extents give their difference as the extent of the result, and TVM reads beyond
+the data if they lie outside. Each call is checked for it (`annotated_region.importing.equations`).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
-from tvm import relax
+from tvm import relax, tirx
 
+from annotated_region.functions.extent_bounds import bounds_of
 from annotated_region.importing.onnx_converters.expand import computed_extents
 from annotated_region.importing.onnx_converters.extent_numbers import numbers_of
 from annotated_region.importing.onnx_converters.folding import known_numbers
 from annotated_region.importing.onnx_converters.node import OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
+from annotated_region.tvm_adapter.arithmetic import Extent
 
 __all__: list[str] = []
 
@@ -27,21 +41,124 @@ def _sliced(node: OnnxNode) -> relax.Expr:
     """Bounds that are constant, or computed from extents, are left to TVM."""
     bounds = [_as_shape(node, place) for place in (1, 2)]
     if None not in bounds:
-        return replace(node, inputs=(node.inputs[0], *bounds, *node.inputs[3:])).by_tvm()
+        return _between_numbers(replace(node, inputs=(node.inputs[0], *bounds, *node.inputs[3:])))
     data = node.tensor(0)
     starts, ends = (_list(node, place) for place in (1, 2))
     (count,) = node.shape(starts)
     node.require(isinstance(count, int) and node.shape(ends) == (count,), "has bounds of unknown number")
     assert isinstance(count, int)
-    axes, steps = _constants(node, 3, list(range(count))), _constants(node, 4, [1] * count)
-    rank = rank_of(data)
-    node.require(len(axes) == len(steps) == count, f"has {count} bounds for the axes {axes}, steps {steps}")
-    node.require(all(-rank <= axis < rank for axis in axes) and all(steps), f"has axes {axes}, steps {steps}")
+    axes, steps = _axes_and_steps(node, count)
     for place, (axis, step) in enumerate(zip(axes, steps, strict=True)):
         at = relax.const([place], "int64")
         begin, end = (node.emit(relax.op.take(each, at, 0)) for each in (starts, ends))
-        data = _along(node, data, axis % rank, begin, end, step)
+        data = _along(node, data, axis, begin, end, step)
     return data
+
+
+def _axes_and_steps(node: OnnxNode, count: int) -> tuple[list[int], list[int]]:
+    """The axes, counted from the front, and the steps along them."""
+    axes, steps = _constants(node, 3, list(range(count))), _constants(node, 4, [1] * count)
+    rank = rank_of(node.tensor(0))
+    node.require(len(axes) == len(steps) == count, f"has {count} bounds for the axes {axes}, steps {steps}")
+    node.require(all(-rank <= axis < rank for axis in axes) and all(steps), f"has axes {axes}, steps {steps}")
+    return [axis % rank for axis in axes], steps
+
+
+def _between_numbers(node: OnnxNode) -> relax.Expr:
+    """Bounds that are known: a slice between numbers, which may lie outside, then one between extents."""
+    starts, ends = (_known_bounds(node, place) for place in (1, 2))
+    data = node.inputs[0]
+    if starts is None or ends is None or data is None or not _has_shape(data):
+        return node.by_tvm()
+    axes, steps = _axes_and_steps(node, len(starts))
+    windows = [*map(_AxisSlice, axes, starts, ends, steps)]
+    if all(_is_left_to_tvm(each, node.shape(data)) for each in windows):
+        return node.by_tvm()
+    for each in windows:
+        if each.step < 0:
+            data = node.emit(relax.op.flip(data, each.axis))
+    forward = [each.forward(node.shape(data)[each.axis]) for each in windows]
+    data = _part(node, data, [each for each in forward if each.is_constant], is_inside=False)
+    return _part(node, data, [each for each in forward if not each.is_constant], is_inside=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _AxisSlice:
+    """The bounds along one axis."""
+
+    axis: int
+    begin: Extent
+    end: Extent
+    step: int
+    extent: Extent = 0
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the bounds are numbers, or the end is that of the axis; they are clamped to the axis."""
+        return isinstance(self.begin, int) and (isinstance(self.end, int) or self.end is self.extent)
+
+    def forward(self, extent: Extent) -> _AxisSlice:
+        """The window of the reversed axis if the step is negative; bounds far outside become ends."""
+        begin, end = (self.begin, self.end) if self.step > 0 else (-self.begin - 1, -self.end - 1)
+        if isinstance(begin, int) and begin <= -_FARTHEST:
+            begin = 0
+        if isinstance(end, int) and end >= _FARTHEST:
+            end = extent
+        if not isinstance(begin, int) or not (isinstance(end, int) or end is extent):
+            begin, end = (_counted_from_the_front(each, extent) for each in (begin, end))
+        if bounds_of(extent - end)[1] <= 0:
+            end = extent
+        return _AxisSlice(self.axis, begin, end, abs(self.step), extent)
+
+
+_FARTHEST = 2**31 - 1
+"""Bounds as far away as this are an end of the axis, whatever its extent."""
+
+
+def _counted_from_the_front(bound: Extent, extent: Extent) -> Extent:
+    """A number below zero, or one that is computed from extents and never above it, counts from the end."""
+    is_from_end = bound < 0 if isinstance(bound, int) else bounds_of(bound)[1] <= 0
+    return extent + bound if is_from_end else bound
+
+
+def _known_bounds(node: OnnxNode, place: int) -> list[Extent] | None:
+    given = node.inputs[place]
+    return None if given is None else numbers_of(node.builder, given)
+
+
+def _has_shape(data: relax.Expr) -> bool:
+    return isinstance(data.ty, relax.TensorType) and isinstance(data.ty.shape, relax.ShapeExpr)
+
+
+def _is_left_to_tvm(window: _AxisSlice, shape: Sequence[Extent]) -> bool:
+    """Numbers along an axis of known extent; TVM does the same with extents that its steps lead away from."""
+    are_numbers = isinstance(window.begin, int) and isinstance(window.end, int)
+    return isinstance(shape[window.axis], int) if are_numbers else window.step < 0
+
+
+def _part(node: OnnxNode, data: relax.Expr, windows: Sequence[_AxisSlice], *, is_inside: bool) -> relax.Expr:
+    """The slice; where the bounds are not numbers each call is checked to be inside of the axes."""
+    shape = node.shape(data)
+    kept = [each for each in windows if (each.begin, each.step) != (0, 1) or each.end is not shape[each.axis]]
+    for each in kept if is_inside else []:
+        for low, high in pairwise((0, each.begin, each.end, shape[each.axis])):
+            _require_order(node, low, high)
+    if not kept:
+        return data
+    bounds = [[getattr(each, name) for each in kept] for name in ("axis", "begin", "end", "step")]
+    return node.emit(relax.op.strided_slice(data, *bounds, assume_inbound=is_inside))
+
+
+def _require_order(node: OnnxNode, low: Extent, high: Extent) -> None:
+    """Each call is checked for it unless it holds for any extents, or is unknown when a call begins."""
+    if isinstance(low, int) and isinstance(high, int) and low <= high:
+        return
+    if bounds_of(high - low)[0] < 0 and all(map(node.equations.is_known_at_entry, (low, high))):
+        node.equations.known.require(tirx.Min(_expression(low), _expression(high)), low)
+
+
+def _expression(extent: Extent) -> relax.Expr:
+    return tirx.IntImm("int64", extent) if isinstance(extent, int) else extent
 
 
 def _as_shape(node: OnnxNode, place: int) -> relax.Expr | None:

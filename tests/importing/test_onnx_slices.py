@@ -1,0 +1,87 @@
+"""`Slice` along axes of unknown extent, and between bounds that are computed from extents."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from kits.importing.onnx_texts import HEAD, machine_of, run
+from tvm import runtime
+
+FIRST, LAST = -(2**63), 2**63 - 1
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(5).standard_normal(shape).astype("float32")
+
+
+BOUNDS = [
+    (-1, FIRST, -1), (-1, FIRST + 1, -1), (-1, -(2**31), -1), (-1, FIRST + 1, -2), (-2, 0, -1),
+    (2, FIRST + 1, -1), (LAST, -4, -2), (1, LAST, 1), (0, 2**31 - 1, 1), (-3, LAST, 1), (0, -1, 1),
+    (FIRST, LAST, 2), (1, -1, 2), (-4, -2, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["dnnl", "onnxruntime"])
+@pytest.mark.parametrize(("start", "end", "step"), BOUNDS)
+def test_axes_of_unknown_extent(start: int, end: int, step: int, target: str) -> None:
+    """Images are flipped so; TVM computed with the farthest bounds, and its extents overflowed."""
+    text = f"""(float[n, t, 4] x) => (float[n, u, 4] y) <int64[1] a = {{1}}, int64[1] s = {{{start}}},
+        int64[1] e = {{{end}}}, int64[1] k = {{{step}}}> {{ z = Slice(x, s, e, a, k) y = Relu(z) }}"""
+    run(text, [target], (numbers(2, 5, 4),), (numbers(1, 2, 4),), (numbers(1, 7, 4),))
+
+
+def test_flips_are_of_the_extents_of_their_operand() -> None:
+    """A sum of both was of unknown shape."""
+    text = """(float[n, 2, h, w] x) => (float[n, 2, h, w] y) <int64[2] a = {2, 3}, int64[2] s = {-1, -1},
+        int64[2] e = {-9223372036854775807, -9223372036854775807}> {
+        z = Slice(x, s, e, a, s) y = Add(x, z) }"""
+    mod = machine_of(onnx.parser.parse_model(HEAD + text), ["dnnl"])
+    image = numbers(1, 2, 3, 5)
+    found = mod["main"](runtime.tensor(image)).numpy()
+    np.testing.assert_array_equal(found, image + image[:, :, ::-1, ::-1])
+
+
+COMPUTED = {
+    "the last rows": ("d = Neg(k) z = Slice(x, d, last, a)", [(6, 4), (7, 7)]),
+    "all but the last rows": ("d = Neg(k) z = Slice(x, first, d, a)", [(6, 4), (7, 7)]),
+    "up to the end": ("d = Sub(n, k) z = Slice(x, d, last, a)", [(6, 4), (7, 7)]),
+    "beyond the end": ("d = Add(n, k) z = Slice(x, first, d, a)", [(6, 4), (2, 3)]),
+    "from an extent to another": ("z = Slice(x, k, n, a)", [(6, 4), (7, 7)]),
+    "with numbers outside": (
+        "b = Concat<axis = 0>(first, low) e = Concat<axis = 0>(k, high) z = Slice(x, b, e, both)",
+        [(6, 4), (7, 7)],
+    ),
+    "every second row": ("z = Slice(x, first, k, a, two)", [(6, 4), (7, 7), (7, 3)]),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_bounds_that_are_computed_from_extents(name: str) -> None:
+    """ONNX counts negative ones from the end, and ends beyond the axis are its end."""
+    how, calls = COMPUTED[name]
+    text = f"""(float[n, 3] x, float[k, 2] y) => (float[a, b] z1) <int64[1] a = {{0}}, int64[1] first = {{0}},
+        int64[1] last = {{9223372036854775807}}, int64[1] low = {{-9}}, int64[1] high = {{9}},
+        int64[2] both = {{0, 1}}, int64[1] two = {{2}}> {{
+        sx = Shape(x) sy = Shape(y) n = Gather(sx, a) k = Gather(sy, a) {how} z1 = Relu(z) }}"""
+    run(text, ["dnnl"], *((numbers(n, 3), numbers(k, 2)) for n, k in calls))
+
+
+OUTSIDE = {
+    "a table": ("(float[k, 2] y) => (float[a, 2] z) <float[3, 2] x = {1, 2, 3, 4, 5, 6}>", "k, 3"),
+    "a tensor": ("(float[k, 2] y, float[n, 2] x) => (float[a, 2] z)", "k, n"),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_a_slice_that_ends_behind_another_tensor_is_refused(name: str) -> None:
+    """It read memory behind the tensor."""
+    head, pair = OUTSIDE[name]
+    initializers = ", " if "<" in head else " <"
+    text = f"""{head.removesuffix(">")}{initializers}int64[1] a = {{0}}> {{
+        s = Shape(y) k = Gather(s, a) c = Slice(x, a, k, a) z = Relu(c) }}"""
+    machine = machine_of(onnx.parser.parse_model(HEAD + text), ["dnnl"])
+    more = [runtime.tensor(numbers(3, 2))] if name == "a tensor" else []
+    assert machine["main"](runtime.tensor(numbers(3, 2)), *more).numpy().shape == (3, 2)
+    with pytest.raises(ValueError, match=rf"model is not defined: min\({pair}\) must be k"):
+        machine["main"](runtime.tensor(numbers(4, 2)), *more)
