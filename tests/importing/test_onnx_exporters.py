@@ -309,3 +309,29 @@ def test_an_input_without_a_shape_is_declined_or_given_one() -> None:
         2,
         3,
     ]
+
+
+def test_numbers_of_constants_without_a_tensor_are_int64() -> None:
+    """PyTorch's second exporter writes shapes so; they were int32, which other operators refuse."""
+    text = """(int64[n, 1] x) => (int64[n, 4] y)
+        { c = Constant<value_ints = [1, 4]>() d = Add(x, c) e = ReduceMax<axes = [1]>(d) y = Expand(e, c) }"""
+    run(text, ["dnnl"], (np.array([[3], [-7]]),))
+
+
+STANDARDIZED = """<ir_version: 7, opset_import: ["" : {opset}]> g
+    (float[2, 3, 5] w, float[3] a, float[3] b, float[3] m, float[3] v) => (float[2, 3, 5] y, {results}) {{
+    y, o1, o2, o3, o4 = BatchNormalization<epsilon = 0.001, momentum = 0.75>(w, a, b, m, v) }}"""
+
+
+@pytest.mark.parametrize("opset", [9, 13])
+def test_batch_normalization_with_five_outputs_is_in_training_mode(opset: int) -> None:
+    """Weights of convolutions are standardized so before opset 14; TVM refuses the outputs."""
+    text = STANDARDIZED.format(opset=opset, results="float[3] o1, float[3] o2, float[3] o3, float[3] o4")
+    machine = machine_of(onnx.parser.parse_model(text), ["dnnl"])
+    w, (a, b, m), v = numbers(2, 3, 5) * 3 + 1, numbers(3, 3), np.array([0.5, 1, 2], "float32")
+    found = machine["main"](*map(runtime.tensor, (w, a, b, m, v)))
+    mean, variance = w.mean((0, 2)), w.var((0, 2))
+    norm = (w - mean[:, None]) / np.sqrt(variance[:, None] + 0.001) * a[:, None] + b[:, None]
+    expected = [norm, 0.75 * m + 0.25 * mean, 0.75 * v + 0.25 * variance, mean, variance]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one.numpy(), other, rtol=1e-5, atol=1e-6)

@@ -20,7 +20,7 @@ def _constant(node: OnnxNode) -> relax.Expr:
     if "value_float" in node.attributes:
         return relax.const(float(node.attributes["value_float"].f), "float32")
     if "value_ints" in node.attributes:
-        return relax.const(np.asarray(node.integers("value_ints"), "int64"))
+        return relax.const(np.asarray(node.integers("value_ints")), "int64")
     if "value_floats" in node.attributes:
         return relax.const(np.asarray(node.numbers("value_floats"), "float32"))
     return node.standard("Constant", [], {"value": node.attributes["value"].t})

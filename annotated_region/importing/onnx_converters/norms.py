@@ -2,7 +2,8 @@
 
 TVM 0.27.0 returns 0 for the mean and the deviation of `LayerNormalization`, wrong running statistics for
 a `BatchNormalization` in training mode, and a float mask for `Dropout`, whose training mode it
-ignores.
+ignores. Before opset 14 a `BatchNormalization` is in training mode if it has all five outputs: networks that
+normalize the weights of their convolutions are exported so, and TVM refuses them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,11 @@ from annotated_region.importing.onnx_converters.registry import converts
 __all__: list[str] = []
 
 HALVES = ("float16", "bfloat16")
+
+_WITH_MODE = 14
+"""The opset since which a batch normalization has the attribute `training_mode`."""
+_OUTPUTS = 5
+"""Those of a batch normalization in training mode, before."""
 
 
 @converts("", "LayerNormalization", (2, 3), "axis epsilon stash_type")
@@ -48,7 +54,8 @@ def _moments(node: OnnxNode, data: relax.Expr, axes: list[int]) -> tuple[relax.V
 @converts("", "BatchNormalization", (5, 5), "epsilon momentum training_mode")
 def _batch_normalization(node: OnnxNode) -> relax.Expr:
     """In training mode the statistics of the batch are used, and averaged into the running ones."""
-    if not node.integer("training_mode", 0, 0, 1):
+    is_old = node.opset < _WITH_MODE and len(node.proto.output) == _OUTPUTS
+    if not node.integer("training_mode", 0, 0, 1) and not is_old:
         return node.by_tvm()
     data = node.tensor(0, FLOATS)
     dtype, rank = dtype_of(data), rank_of(data)
@@ -62,11 +69,13 @@ def _batch_normalization(node: OnnxNode) -> relax.Expr:
     deviation = node.emit(relax.op.sqrt(relax.op.add(variance, epsilon)))
     unit = node.emit(relax.op.divide(relax.op.subtract(data, mean), deviation))
     norm = node.emit(relax.op.add(relax.op.multiply(unit, scale), shift))
-    if not node.makes(1) and not node.makes(2):
+    if not is_old and not node.makes(1) and not node.makes(2):
         return norm
     kept = node.number("momentum", 0.9)
     shares = zip(running, (mean, variance), strict=True)
-    return relax.Tuple([norm, *(_mixed(node, old, new, kept, dtype) for old, new in shares)])
+    mixed = [_mixed(node, old, new, kept, dtype) for old, new in shares]
+    saved = [node.emit(relax.op.reshape(each, [-1])) for each in (mean, variance) if is_old]
+    return relax.Tuple([norm, *mixed, *saved])
 
 
 def _mixed(node: OnnxNode, old: relax.Expr, new: relax.Expr, kept: float, dtype: str) -> relax.Expr:

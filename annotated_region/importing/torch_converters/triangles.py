@@ -16,4 +16,4 @@ def places_of_triangle(node: TorchNode) -> relax.Expr | None:
     if not isinstance(rows, int) or not isinstance(columns, int) or not isinstance(offset, int):
         return None
     of_triangle = np.tril_indices if node.name.startswith("tril") else np.triu_indices
-    return relax.const(np.stack(of_triangle(rows, offset, columns)).astype(node.dtype))
+    return relax.const(np.stack(of_triangle(rows, offset, columns)), node.dtype)

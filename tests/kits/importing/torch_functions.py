@@ -376,6 +376,7 @@ NUMBERS = {
         torch.addbmm(x[0, :, :3], x, x[:, :3].transpose(1, 2), beta=0),
     ),
     "places of triangles": lambda x: (
+        torch.tril_indices(5, WIDTH, 1),
         torch.tril_indices(5, WIDTH, -1) + numbers(x)[0, 0, 0],
         torch.triu_indices(WIDTH, 4, 1, dtype=torch.int32) + numbers(x)[0, 0, 0].int(),
         (x.transpose(1, 2) @ x)[:, torch.tril_indices(WIDTH, WIDTH)[0], torch.tril_indices(WIDTH, WIDTH)[1]],
