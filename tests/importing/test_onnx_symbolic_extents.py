@@ -435,3 +435,21 @@ def test_formulas_of_other_extents_are_kept() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     shapes = [each.ty.shape.values[0] for each in ar.from_onnx(model)["main"].params]
     assert [str(each) for each in shapes] == ["past", "new", "past + new", "past___2_new"]
+
+
+WINDOWS_OF_IMAGES = """(float[n, 3, 8, 8] x, float[n, 1, 3] q) => (float[w, 1, 3] y) <
+    int64[6] apart = {-1, 3, 2, 4, 2, 4}, int64[3] rows = {-1, 16, 3}, int64 first = {0},
+    int64[1] front = {0}, int64[1] one = {1}, int64 axes = {3}> {
+    r = Reshape(x, apart) t = Transpose<perm = [0, 2, 4, 3, 5, 1]>(r) k = Reshape(t, rows)
+    sk = Shape(k) windows = Gather(sk, first) sx = Shape(x) images = Gather(sx, first)
+    times = Div(windows, images) list = Unsqueeze(times, front) pair = Concat<axis = 0>(one, list)
+    repeats = OneHot(front, axes, pair) flat = Squeeze(repeats, front)
+    m = ReduceMean<axes = [1], keepdims = 1>(k) qs = Tile(q, flat) y = Mul(qs, m)
+}"""
+
+
+def test_the_windows_of_an_image_are_counted() -> None:
+    """A query for each image is repeated for its windows (GCViT): windows of all images divided by these."""
+    assert "tensor_to_shape" not in ar.from_onnx(onnx.parser.parse_model(HEAD + WINDOWS_OF_IMAGES)).script()
+    inputs = [(numbers(n, 3, 8, 8), numbers(n, 1, 3)) for n in (1, 2)]
+    run(WINDOWS_OF_IMAGES, ["dnnl"], *inputs)

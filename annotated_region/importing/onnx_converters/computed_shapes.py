@@ -21,8 +21,8 @@ from annotated_region.importing.onnx_converters.extent_numbers import numbers_of
 from annotated_region.importing.onnx_converters.folding import known_numbers
 from annotated_region.importing.onnx_converters.node import OnnxNode, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
-from annotated_region.tvm_adapter.arithmetic import provably_equal
-from annotated_region.tvm_adapter.nodes import Analyzer, PrimExpr
+from annotated_region.tvm_adapter.arithmetic import provably_equal, visit
+from annotated_region.tvm_adapter.nodes import Analyzer, ConstIntBound, PrimExpr
 
 __all__: list[str] = []
 
@@ -99,15 +99,34 @@ def _range(node: OnnxNode) -> relax.Expr:
 def _divided(node: OnnxNode) -> relax.Expr:
     """An extent divided by a number as a floor division, of which TVM and targets know more.
 
-    ONNX rounds towards zero, which differs below zero: that is the case for images smaller than a window.
+    ONNX rounds towards zero, which differs below zero: that is the case for images smaller than a window. The
+    number of windows of an image is that of a batch divided by its images.
     """
     left, right = (None if each is None else _extent_or_number(each) for each in node.inputs)
+    times = None if left is None or right is None else _times(left, right)
+    if times is not None:
+        return relax.const(times, "int64")
     if left is None or isinstance(left, int) or not isinstance(right, int) or right < 1:
         return node.by_tvm()
     if bounds_of(left)[0] >= 0:
         return left // right
     nothing = tirx.IntImm("int64", 0)
     return tirx.Max(left, nothing) // right - tirx.Max(-left, nothing) // right
+
+
+def _times(product: Extent, extent: Extent) -> int | None:
+    """The number by which an extent is multiplied in a product; None if it is none, or both are numbers.
+
+    What it is if each variable is 7 is proved for all values.
+    """
+    if isinstance(product, int) or isinstance(extent, int):
+        return None
+    analyzer, seven = Analyzer(), ConstIntBound(7, 7)
+    for each in (product, extent):
+        visit(each, [(tirx.Var, lambda variable: analyzer.update(variable, seven, override=True))])
+    dividend, divisor = (int(analyzer.const_int_bound(each).min_value) for each in (product, extent))
+    times = dividend // max(divisor, 1)
+    return times if times > 0 and provably_equal(product, extent * times) else None
 
 
 @converts("", "Max", (1, 2**16))

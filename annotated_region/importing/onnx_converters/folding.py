@@ -32,8 +32,9 @@ _MOST_MADE = 2**16
 
 _FOLDED = frozenset(
     {
-        *("Abs", "Add", "And", "Cast", "Ceil", "Concat", "ConstantOfShape", "Div", "Equal", "Expand"),
+        *("Abs", "Add", "And", "Cast", "Ceil", "Clip", "Concat", "ConstantOfShape", "Div", "Equal"),
         *(
+            "Expand",
             "Floor",
             "Gather",
             "Greater",
@@ -47,14 +48,25 @@ _FOLDED = frozenset(
             "Mul",
             "Neg",
         ),
-        *("Not", "Or", "Range", "Reciprocal", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "Reshape"),
-        *("Sign", "Size", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Tile", "Transpose", "Trilu"),
+        *(
+            "Not",
+            "OneHot",
+            "Or",
+            "Range",
+            "Reciprocal",
+            "ReduceMax",
+            "ReduceMin",
+            "ReduceProd",
+            "ReduceSum",
+            "Reshape",
+        ),
+        *("Round", "Sign", "Size", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Tile", "Transpose", "Trilu"),
         *("Unsqueeze", "Where", "Xor"),
     }
 )
 
 # Operators whose results may have more elements than their operands.
-_LARGER = frozenset({"ConstantOfShape", "Expand", "MelWeightMatrix", "Range", "Tile"})
+_LARGER = frozenset({"ConstantOfShape", "Expand", "MelWeightMatrix", "OneHot", "Range", "Tile"})
 
 # Errors of ONNX's reference for incompatible operands, which are left to TVM's importer to report.
 _UNFIT = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
@@ -114,6 +126,8 @@ def _is_small(node: onnx.NodeProto, given: Sequence[np.ndarray]) -> bool:
     match node.op_type, [[float(number) for number in each.ravel()] for each in given]:
         case "ConstantOfShape", [extents]:
             count = math.prod(extents)
+        case "OneHot", [indices, [depth], _]:
+            count = len(indices) * max(depth, 0)
         case (("Expand" | "Tile"), [_, factors]):
             count = given[0].size * math.prod(factors)
         case "MelWeightMatrix", [[bands], [length], [_], [low], [high]]:
