@@ -94,8 +94,8 @@ ANNOTATED_REGION_VNNI inline void expand_group(const char* stored, int64_t words
 }
 
 // Asks for a group of the next panel of the tile, or of the first one of the next tile, which are read after this one has been
-// multiplied. Only on AMD's processors: on a Zen 4 (EPYC), 16 rows with weights that no cache holds (4 bits in groups of 32)
-// took 5.1 cycles a row and 64 bytes of weights with one digit, and take 4.0; 64 rows 3.1 and 2.9, with three digits 7.3 and 6.9.
+// multiplied. Only on AMD's processors: on a Zen 4 (EPYC), 64 rows with weights that no cache holds (4 bits in groups of 32)
+// took 3.1 cycles a row and 64 bytes of weights with one digit, and take 2.9; with three digits 7.2 and 7.0; 8 bits, 1.8 and 1.6.
 // One line of four (`OneStream`) is too few here: nothing reads on while rows are multiplied.
 // Inlined, because g++ 12 leaves out calls of a function that does nothing but prefetch.
 ANNOTATED_REGION_VNNI_INLINE void ask_for_next(const Panel& panel, int64_t group) {

@@ -3,19 +3,8 @@
 
 namespace annotated_region_dnnl {
 
-constexpr int64_t kMostPackedRows = 16;                // above, expanding the weights to bytes or floats pays
-constexpr int64_t kLeastRowsOfDigits = 3;              // see `most_stored_rows`
 constexpr int64_t kPanelNumbers = int64_t{1} << 21;    // the size of a panel in floats: 8 MB
 constexpr int64_t kPanelRows = 16, kPanelColumns = 64;  // the blocks of the layout BA16a64b
-
-// How many rows are multiplied as floats by the weights as they are stored, if there are more than one. One or two digits
-// take less time from three rows on, on AMD's processors, where this was measured: on a Zen 4 (EPYC), 16 rows with weights
-// that no cache holds (4 bits in groups of 32) take 9.0 cycles a row and 64 bytes of weights as floats, 8.4, 5.6 and 4.0 with three
-// digits, two and one; 8 rows 9.4, and 9.7, 6.9 and 6.2; 2 rows 14.4, and 19.3, 18.2 and 17.0.
-inline int64_t most_stored_rows(int64_t digits) {
-  const bool pays = digits > 0 && digits < kMostDigits && reads_one_stream();
-  return pays ? kLeastRowsOfDigits - 1 : kMostPackedRows;
-}
 
 // The bias vector of such a product, if it has one.
 inline Place bias_of(Builder& builder, const NodeRow& node) {
@@ -104,10 +93,10 @@ inline PackedPart part_of(Builder& builder, const NodeRow& node, std::vector<Arg
 inline void multiply_stored(Builder& builder, const NodeRow& node, int64_t rows, int64_t digits, bool rounds) {
   const Desc data = plain(builder.dims(node.inputs[0]), kFloat);
   std::vector<Argument> arguments = {{DNNL_ARG_SRC, data, builder.fetch(node.inputs[0], data)}};
-  const bool is_few = rows <= most_stored_rows(digits);
+  const bool is_few = rows <= kMostPackedRows;
   const bool fills_tiles = rounds ? kAssemblesTiles : tile_depth(packed_weight_of(node).group) > 0;
   const bool in_tiles = has_instructions(dnnl::cpu_isa::avx512_core_amx) && fills_tiles;
-  PackedRows work{{}, rows, level(), {is_few && rows > 1 ? 0 : digits, !is_few && in_tiles}};
+  PackedRows work{{}, rows, level(), {is_few ? digits_of_few(rows, digits) : digits, !is_few && in_tiles}};
   const List<NodeRow>& nodes = builder.graph().nodes;
   for (int index = static_cast<int>(&node - &nodes[0]); index < nodes.size; ++index) {
     if (&nodes[index] != &node && !is_alike(builder, node, nodes[index])) continue;
