@@ -11,7 +11,7 @@ one of our converters, or rejected.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -50,6 +50,8 @@ __all__ = ["model_from_bytes", "module_from_model", "module_from_onnx"]
 
 _OUT_OF_MEMORY = "std::bad_alloc"
 _OLDEST_IR = 3
+_BLOCKED = "com.microsoft.nchwc"
+"""The domain of ONNX Runtime's operators of blocked channels."""
 
 
 def module_from_onnx(content: bytes, name: str, folder: str, options: Mapping[str, object]) -> tvm.IRModule:
@@ -229,8 +231,16 @@ def _require_sound(
             unknown.setdefault((domain_of(node), node.op_type), node_label(node))
     if unknown:
         raise ModelError(
-            f"{name} cannot be imported: there is no converter for {', '.join(unknown.values())}"
+            f"{name} cannot be imported: there is no converter for {', '.join(unknown.values())}; "
+            + _advice({domain for domain, _operator in unknown})
         )
+
+
+def _advice(domains: Set[str]) -> str:
+    """What to do about operators of these domains without a converter."""
+    if _BLOCKED in domains:
+        return f"ONNX Runtime writes {_BLOCKED} at its last level; save the model at ORT_ENABLE_EXTENDED"
+    return "export the model without them, or write them as a function of other operators"
 
 
 def _problems(graph: onnx.GraphProto | OnnxGraph, outer: frozenset[str], opset: int) -> Iterator[str]:

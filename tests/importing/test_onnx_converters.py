@@ -43,7 +43,11 @@ DECLINED = [
     (Node("BiasGelu", "x b", domain=MS), X, {"b": zeros(3)}, "input 1 that is not as long as a row"),
     (Node("QAttention", "x", domain=MS), X, {}, "no converter for node 'QAttention"),
     (Node("FusedMatMul", "x x", domain=MS, transBatchA=1), X, {}, "the attribute 'transBatchA' of 1"),
-    (Node("Relu", "x", domain="com.example"), X, {}, r"converter for node 'Relu_of_y' \(com.example.Relu\)"),
+    (
+        Node("Relu", "x", domain="com.example"), X, {},
+        r"converter for node 'Relu_of_y' \(com.example.Relu\); export the model without them, or write them",
+    ),
+    (Node("Conv", "x", domain="com.microsoft.nchwc"), X, {}, "save the model at ORT_ENABLE_EXTENDED"),
     (Node("LSTM", "x W R", hidden_size=3), SEQUENCE, LSTM, "the attribute 'hidden_size' of 3"),
     (Node("LSTM", "x W R", clip=1.0), SEQUENCE, LSTM, "the attribute 'clip'"),
     (Node("LSTM", "x W R", input_forget=1), SEQUENCE, LSTM, "the attribute 'input_forget' of 1"),

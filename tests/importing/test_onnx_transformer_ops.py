@@ -1,8 +1,11 @@
 """Operators that ONNX Runtime's optimizer writes: its numbers, with and without their optional inputs."""
 
 import numpy as np
+import onnx
 import pytest
+from kits.importing.onnx_texts import run_model
 from kits.onnx_nodes import CONTRIBUTED, Node, compared, model_of_nodes
+from tvm import runtime
 
 CLOSE = 5e-6
 RNG = np.random.default_rng(0)
@@ -60,11 +63,30 @@ def test_embedding(given):
     assert max(compared(model, inputs)) <= CLOSE
 
 
+EMBEDDED = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> g
+    (int32[n, t] i, int32[n, t] s) => (float[n, t, 2] y) <
+    float[3, 2] w = {1.0, -2.0, 0.5, 3.0, 0.0, -1.0}, float[2, 2] k = {1.0, 0.0, 0.0, 2.0},
+    float[4, 2] p = {0.0, 1.0, 2.0, -1.0, 1.0, 1.5, -3.0, 0.0}, float[2] g = {1.0, 2.0},
+    float[2] b = {0.5, -1.0}> {
+    e, m = com.microsoft.EmbedLayerNormalization(i, s, w, p, k, g, b) r = Add(e, b) y = Relu(r) }"""
+
+
+def test_an_embedding_of_any_length_is_as_long_as_its_positions():
+    """Positions were of unknown shape, and all behind them; ONNX Runtime writes BERT so."""
+    words = [np.arange(n * t, dtype="int32").reshape(n, t) for n, t in [(1, 3), (2, 4)]]
+    machine = run_model(
+        onnx.parser.parse_model(EMBEDDED), ["dnnl"], *((each % 3, each % 2) for each in words)
+    )
+    with pytest.raises(ValueError, match=r"min\(t, 4\) must be t"):
+        machine["main"](*(runtime.tensor(np.zeros((1, 5), "int32")) for _ in range(2)))
+
+
 FUSED = [
     ("FusedConv", "c", {"activation": "Relu"}),
     ("FusedConv", "c z", {"activation": "Sigmoid", "pads": [1, 1, 1, 1]}),
     ("FusedConv", "-", {"activation": "LeakyRelu", "activation_params": [0.2], "strides": [2, 1]}),
     ("FusedConv", "c", {"activation": "Clip", "activation_params": [-0.5, 0.75]}),
+    ("FusedConv", "c", {"activation": "HardSigmoid", "activation_params": [0.25, 0.375]}),
     ("FusedGemm", "b", {"activation": "Tanh", "alpha": 0.5}),
     ("FusedGemm", "b", {"activation": "LeakyRelu", "activation_alpha": 0.2, "transA": 1}),
 ]

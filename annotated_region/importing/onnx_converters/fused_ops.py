@@ -59,6 +59,8 @@ def _activated(node: OnnxNode, expr: relax.Expr, given: Sequence[float]) -> rela
             return relax.op.nn.leakyrelu(expr, slope)
         case "Clip", [least, most, *_]:
             return relax.op.clip(expr, least, most)
+        case "HardSigmoid", [slope, shift, *_]:
+            return node.standard("HardSigmoid", [expr], {"alpha": slope, "beta": shift})
     raise node.declined(
         f"has the attribute 'activation' of {name!r} with {list(given)}, which is not supported"
     )

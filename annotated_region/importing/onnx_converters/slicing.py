@@ -31,7 +31,7 @@ from annotated_region.importing.onnx_converters.node import OnnxNode, dtype_of, 
 from annotated_region.importing.onnx_converters.registry import converts
 from annotated_region.tvm_adapter.arithmetic import Extent
 
-__all__: list[str] = []
+__all__ = ["require_order"]
 
 _WHOLE = ("int32", "int64")
 
@@ -142,15 +142,18 @@ def _part(node: OnnxNode, data: relax.Expr, windows: Sequence[_AxisSlice], *, is
     kept = [each for each in windows if (each.begin, each.step) != (0, 1) or each.end is not shape[each.axis]]
     for each in kept if is_inside else []:
         for low, high in pairwise((0, each.begin, each.end, shape[each.axis])):
-            _require_order(node, low, high)
+            require_order(node, low, high)
     if not kept:
         return data
     bounds = [[getattr(each, name) for each in kept] for name in ("axis", "begin", "end", "step")]
     return node.emit(relax.op.strided_slice(data, *bounds, assume_inbound=is_inside))
 
 
-def _require_order(node: OnnxNode, low: Extent, high: Extent) -> None:
-    """Each call is checked for it unless it holds for any extents, or is unknown when a call begins."""
+def require_order(node: OnnxNode, low: Extent, high: Extent) -> None:
+    """Each call is checked for the order of two extents.
+
+    Not if it holds for any extents, or if one of the two is unknown when a call begins.
+    """
     if isinstance(low, int) and isinstance(high, int) and low <= high:
         return
     if bounds_of(high - low)[0] < 0 and all(map(node.equations.is_known_at_entry, (low, high))):

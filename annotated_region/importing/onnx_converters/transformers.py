@@ -6,6 +6,7 @@ from tvm import relax
 
 from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_converters.registry import CONTRIBUTED, converts
+from annotated_region.importing.onnx_converters.slicing import require_order
 
 __all__: list[str] = []
 
@@ -116,7 +117,8 @@ def _embedding(node: OnnxNode) -> relax.Expr:
     if node.has(8):
         positions = relax.op.take(tables[1], node.tensor(8, numbers, (2,)), axis=0)
     else:
-        positions = relax.op.strided_slice(tables[1], [0], [0], [length])
+        require_order(node, length, node.shape(tables[1])[0])
+        positions = relax.op.strided_slice(tables[1], [0], [0], [length], assume_inbound=True)
     total = node.emit(relax.op.add(relax.op.take(tables[0], words, axis=0), positions))
     if node.has(1):
         segments = relax.op.take(node.tensor(4, FLOATS, (2,)), node.tensor(1, numbers, (2,)), axis=0)
