@@ -85,3 +85,13 @@ def test_a_slice_that_ends_behind_another_tensor_is_refused(name: str) -> None:
     assert machine["main"](runtime.tensor(numbers(3, 2)), *more).numpy().shape == (3, 2)
     with pytest.raises(ValueError, match=rf"model is not defined: min\({pair}\) must be k"):
         machine["main"](runtime.tensor(numbers(4, 2)), *more)
+
+
+@pytest.mark.parametrize("target", ["dnnl", "onnxruntime"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_at_most_as_many_of_the_largest_as_there_are(axis: int, target: str) -> None:
+    """Detectors keep so many boxes; the number was refused."""
+    text = f"""(float[n, t] x) => (float[a, b] y) <int64[1] at = {{{axis}}}, int64[1] most = {{3}}> {{
+        s = Shape(x) l = Gather(s, at) k = Min(l, most) v, p = TopK<axis = {axis}, largest = {axis}>(x, k)
+        f = Cast<to = 1>(p) y = Add(v, f) }}"""
+    run(text, [target], (numbers(2, 5),), (numbers(4, 2),), (numbers(1, 1),))
