@@ -13,7 +13,7 @@ PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal $(
 NEED_TORCH = tvm_adapter/test_stubs.py testing/test_torch_models.py zoo/test_zoo_torch.py \
   importing/test_torch_product_types.py importing/test_torch_norms.py importing/test_torch_converters.py \
   importing/test_torch_archives.py importing/test_torch_experts.py importing/test_box_pooling.py \
-  importing/test_deformed_convolution.py importing/test_torch_quantization.py \
+  importing/test_deformed_convolution.py importing/test_torch_quantization.py importing/test_torch_known_masks.py \
   importing/test_torch_derived_extents.py importing/test_torch_complex.py \
   importing/test_torch_decompositions.py importing/test_torch_plain_extents.py \
   importing/test_origins_of_nodes.py::test_an_exported_program_keeps_the_names_of_its_modules \

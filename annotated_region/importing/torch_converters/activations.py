@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tvm import relax
 
+from annotated_region.errors import ModelError
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import TorchNode, dtype_of_tensor
 
@@ -29,3 +30,13 @@ def scaled_elu(node: TorchNode) -> relax.Expr | None:
     below = node.emit(relax.op.nn.relu(relax.op.subtract(one, relax.op.exp(exponent))))
     above = node.emit(relax.op.multiply(relax.op.nn.relu(data), factor))
     return node.emit(relax.op.add(node.emit(relax.op.multiply(below, depth)), above))
+
+
+@converts("rrelu_with_noise_functional.default", "rrelu_with_noise.default")
+def leaky_between_bounds(node: TorchNode) -> relax.Expr:
+    """A leaky ReLU whose factor is random between two bounds in training, and their mean afterwards."""
+    if node.argument(4, "training", False):
+        raise ModelError("its factors are random in training; export the model after model.eval()")
+    bounds = node.argument(2, "lower", 1 / 8), node.argument(3, "upper", 1 / 3)
+    found = node.emit(relax.op.nn.leakyrelu(node.tensor(0), sum(float(str(each)) for each in bounds) / 2))
+    return node.emit(relax.Tuple([found])) if "functional" in node.name else found

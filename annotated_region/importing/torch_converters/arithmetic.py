@@ -230,3 +230,12 @@ def shifted(node: TorchNode) -> relax.Expr | None:
     if isinstance(count, int) and not 0 <= count < bits:
         raise ModelError(f"moving {bits} bits by {count} places is not supported")
     return node.emit(_SHIFTS[node.name](*operands))
+
+
+@converts("neg.default")
+def negated_bytes(node: TorchNode) -> relax.Expr | None:
+    """``0 - x`` of unsigned integers, which wraps around; TVM multiplies by -1, which they lack."""
+    data = node.tensor(0)
+    if not dtype_of_tensor(data).startswith("uint"):
+        return None
+    return node.emit(relax.op.subtract(relax.const(0, dtype_of_tensor(data)), data))

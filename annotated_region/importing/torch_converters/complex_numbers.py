@@ -18,6 +18,7 @@ from tvm import relax
 
 from annotated_region.errors import ModelError
 from annotated_region.importing.torch_converters.assignment import common_shape
+from annotated_region.importing.torch_converters.pairs import angle_of
 from annotated_region.importing.torch_converters.torch_node import TorchNode, extents_of_tensor
 from annotated_region.tvm_adapter.types import expect
 
@@ -210,6 +211,13 @@ def size(node: TorchNode) -> relax.Expr:
     divisor = node.emit(relax.op.where(is_edge, relax.const(1.0, node.dtype), most))
     first, second = (_square(node, node.emit(relax.op.divide(each, divisor))) for each in parts)
     return _times(node, node.emit(relax.op.sqrt(node.emit(relax.op.add(first, second)))), divisor)
+
+
+@converts_complex("angle.default")
+def angle_of_complex(node: TorchNode) -> relax.Expr:
+    """The angle from the axis of real numbers, between -pi and pi."""
+    value = pair_of(node, 0)
+    return angle_of(node, value.imaginary, value.real)
 
 
 @converts_complex("_conj.default", "conj_physical.default", "_conj_physical.default")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tvm import relax
 
 from annotated_region.errors import ModelError
-from annotated_region.importing.torch_converters.places import from_the_front
+from annotated_region.importing.torch_converters.places import from_the_front, known_values
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import (
     TorchNode,
@@ -27,6 +27,7 @@ from annotated_region.importing.torch_converters.torch_node import (
 __all__ = ["IndexTensors", "indices_of", "resolved_indices"]
 
 _INTEGERS = ("int64", "int32")
+_TRUTHS = ("bool", "uint8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class IndexTensors:
 def indexed(node: TorchNode) -> relax.Expr | None:
     """The elements at broadcast index tensors; a single index tensor becomes a `take`."""
     data = node.tensor(0)
-    indices = indices_of(node)
+    indices = indices_of(node) or _places_of_masks(node)
     if indices is None:
         _require_known_number(node)
         return None
@@ -73,10 +74,30 @@ def indexed(node: TorchNode) -> relax.Expr | None:
     return node.emit(relax.op.index_tensor(data, _full(node, places)))
 
 
+def _places_of_masks(node: TorchNode) -> list[relax.Expr | None] | None:
+    """The index tensors of each axis for masks that the program contains; None if there are other masks.
+
+    A mask of several axes stands for as many tensors, and is the last index.
+    """
+    given, origins = node.argument(1, "indices"), node.node.args[1]
+    assert isinstance(given, list)
+    assert isinstance(origins, list | tuple)
+    places: list[relax.Expr | None] = []
+    for each, origin in zip(given, origins, strict=True):
+        numbers = known_values(node, origin)
+        if each is None or dtype_of_tensor(each) in _INTEGERS:
+            places.append(each)
+        elif numbers is None or (numbers.ndim > 1 and origin is not origins[-1]):
+            return None
+        else:
+            places += [relax.const(axis.astype("int64")) for axis in numbers.nonzero()]
+    return [*places, *[None] * (len(extents_of_tensor(node.tensor(0))) - len(places))]
+
+
 def _require_known_number(node: TorchNode) -> None:
     given = node.argument(1, "indices")
     assert isinstance(given, list)
-    if any(each is not None and dtype_of_tensor(each) in ("bool", "uint8") for each in given):
+    if any(each is not None and dtype_of_tensor(each) in _TRUTHS for each in given):
         raise ModelError(
             "how many elements truth values select depends on data; keep all, and choose with torch.where"
         )
@@ -111,7 +132,7 @@ def _origin(node: TorchNode, axis: int) -> object:
     """The node that computed the index of an axis."""
     given = node.node.args[1]
     assert isinstance(given, list | tuple)
-    return given[axis]
+    return given[axis] if axis < len(given) else None
 
 
 def _full(node: TorchNode, places: IndexTensors) -> list[relax.Expr]:

@@ -10,6 +10,8 @@ from annotated_region.importing.torch_converters.functions import is_negative
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import TorchNode, is_tensor
 
+__all__ = ["angle_of"]
+
 
 @converts("fmax.default", "fmin.default")
 def extreme_of_numbers(node: TorchNode) -> relax.Expr:
@@ -52,8 +54,12 @@ def angle(node: TorchNode) -> relax.Expr:
 
     It is the arc tangent of the smaller coordinate by the larger one, mirrored for the other octants.
     """
+    return angle_of(node, *(node.cast(node.tensor(place), node.dtype) for place in (0, 1)))
+
+
+def angle_of(node: TorchNode, high: relax.Expr, wide: relax.Expr) -> relax.Expr:
+    """The angle of a point of two coordinates."""
     dtype = node.dtype
-    high, wide = (node.cast(node.tensor(place), dtype) for place in (0, 1))
     sizes = [node.emit(relax.op.abs(each)) for each in (high, wide)]
     least, most = node.emit(relax.op.minimum(*sizes)), node.emit(relax.op.maximum(*sizes))
     # The quotients of two infinities and of two zeros are not numbers.

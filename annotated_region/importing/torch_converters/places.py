@@ -16,7 +16,7 @@ from annotated_region.importing.torch_converters.torch_node import TorchNode, dt
 if TYPE_CHECKING:
     from torch import fx
 
-__all__ = ["from_the_front"]
+__all__ = ["from_the_front", "known_values"]
 
 _NEVER_NEGATIVE = frozenset(("argmax.default", "argmin.default", "argsort.default", "bucketize.Tensor"))
 _PLACES_OF_TWO = frozenset(("topk.default", "sort.default", "max.dim", "min.dim"))
@@ -31,7 +31,7 @@ def from_the_front(
     node: TorchNode, places: relax.Expr, extent: int | relax.Expr, origin: object
 ) -> relax.Expr:
     """The nonnegative indices along an axis of an extent; `origin` is the node that computed them."""
-    values = _known(node, origin)
+    values = known_values(node, origin)
     if values is not None and isinstance(extent, int) and (values < 0).any():
         return relax.const(np.where(values < 0, values + extent, values), dtype_of_tensor(places))
     if (values is not None and not (values < 0).any()) or _is_never_negative(origin):
@@ -43,7 +43,7 @@ def from_the_front(
     return node.emit(relax.op.where(behind, node.emit(relax.op.add(places, length)), places))
 
 
-def _known(node: TorchNode, origin: object) -> np.ndarray | None:
+def known_values(node: TorchNode, origin: object) -> np.ndarray | None:
     """The indices if they are constants of the program; None if they are computed."""
     found = node.constants.get(_source(origin).name) if hasattr(origin, "name") else None
     return None if found is None else found.detach().numpy()

@@ -11,7 +11,7 @@ from math import gcd
 from operator import mul
 
 import numpy as np
-from tvm import relax
+from tvm import relax, tirx
 
 from annotated_region.functions.polynomials import are_equal
 from annotated_region.importing.torch_converters.registry import converts
@@ -19,6 +19,7 @@ from annotated_region.importing.torch_converters.torch_node import (
     TorchNode,
     dtype_of_tensor,
     extents_of_tensor,
+    has_known_shape,
 )
 from annotated_region.tvm_adapter.arithmetic import Extent
 
@@ -35,6 +36,15 @@ def repeated(node: TorchNode) -> relax.Expr | None:
     apart = node.emit(relax.op.reshape(data, [each for _, extent in pairs for each in (1, extent)]))
     wide = node.emit(relax.op.broadcast_to(apart, [each for pair in pairs for each in pair]))
     return node.emit(relax.op.reshape(wide, [count * extent for count, extent in pairs]))
+
+
+@converts("sym_size.int")
+def extent_that_is_known(node: TorchNode) -> relax.Expr | None:
+    """An extent that TVM knows and PyTorch does not, as behind a constant mask; TVM makes a tensor of it."""
+    axis = node.argument(1, "dim", 0)
+    assert isinstance(axis, int)
+    extent = extents_of_tensor(node.tensor(0))[axis] if has_known_shape(node.argument(0)) else None
+    return tirx.IntImm("int64", extent) if isinstance(extent, int) else None
 
 
 @converts("view.default", "reshape.default", "_unsafe_view.default")

@@ -14,6 +14,7 @@ from annotated_region.functions.modules import functions_to_partition, require_w
 from annotated_region.passes.host_repairs import (
     broadcasts,
     counted_axes,
+    double_norms,
     empty_sums,
     half_floats,
     infinite_extremes,
@@ -41,6 +42,7 @@ TABLE = table_of(
     + negative_places.REWRITES
     + broadcasts.REWRITES
     + partial_scatters.REWRITES
+    + double_norms.REWRITES
     + norm_axes.REWRITES
     + pixel_shuffles.REWRITES
     + empty_sums.REWRITES

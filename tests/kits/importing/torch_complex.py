@@ -94,6 +94,7 @@ FUNCTIONS = {
     "parts and sizes": lambda _model, x: (
         pairs(x).real * pairs(x).imag,
         pairs(x).abs(),
+        pairs(x).angle(),
         REAL(pairs(x).conj() * pairs(x.flip(1))),
         torch.exp(1j * x).imag,
     ),

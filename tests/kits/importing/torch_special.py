@@ -1,4 +1,4 @@
-"""Functions of single numbers that need care near their zeros or the ends of what they are defined for."""
+"""Functions that need care near zeros or the ends of what they are defined for, and of bytes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from torch.nn import functional
 __all__ = ["SPECIAL"]
 
 SPECIAL = {
+    "bytes with another sign": lambda x: (-(x.abs() * 50).to(torch.uint8), -(x > 0).to(torch.uint8)),
+    "a factor between bounds": lambda x: (functional.rrelu(x), functional.rrelu(x, 0.1, 0.2)),
     "small numbers beside one": lambda x: (
         torch.log1p(x.abs() * 1e-6) * 1e6,
         torch.expm1(x * 1e-6) * 1e6,
