@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["with_fixed_extents"]
 
 
-def with_fixed_extents(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram | None:
-    """A decomposed copy of the program with numbers in the types of its inputs; None if none is needed."""
-    if not any(True for _ in _fixed_inputs(program)):
-        return None
+def with_fixed_extents(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """A decomposed copy of the program with numbers in the types of its inputs.
+
+    PyTorch finds some values only while it decomposes, as in a loop over blocks, the last of which is a part.
+    """
     copy = decomposed(program)
     for node, shape in _fixed_inputs(copy):
         # TVM's importer reads this before `val`.

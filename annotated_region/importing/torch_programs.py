@@ -21,7 +21,6 @@ from annotated_region.importing.torch_converters.complex_numbers import COMPLEX,
 from annotated_region.importing.torch_converters.converting import CONVERTERS
 from annotated_region.importing.torch_converters.plain_extents import numbers_where_known, with_plain_extents
 from annotated_region.importing.torch_converters.torch_node import TorchNode, shape_difference
-from annotated_region.importing.torch_decompositions import decomposed
 from annotated_region.importing.torch_guards import guarded_equations, require_guards
 from annotated_region.importing.torch_inputs import with_fixed_extents
 from annotated_region.importing.torch_types import keep_operand_types
@@ -114,7 +113,7 @@ def from_exported_program(
 
 def _prepared(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """A decomposed copy of the program, without what TVM's importer cannot read."""
-    prepared = with_fixed_extents(program) or decomposed(program)
+    prepared = with_fixed_extents(program)
     return with_real_constants(prepared) or prepared
 
 

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from kits.importing.torch_blocks import Case, seeded
 
-__all__ = ["CASES"]
+__all__ = ["CASES", "REST"]
 
 
 class Chunks(nn.Module):
@@ -56,6 +56,23 @@ class Differences(nn.Module):
     def forward(self, x):
         rise = torch.diff(x, prepend=x[..., :1] - 1, dim=-1)
         return [torch.cumsum(rise, -1) * (torch.diff(x, dim=1, append=x[:, -1:]) > 0)]
+
+
+class Rest(nn.Module):
+    """A loop over blocks, whose last one is a part; its size is fixed while the program is decomposed."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("factors", torch.arange(16.0).reshape(4, 4))
+
+    def forward(self, x):
+        length, results = x.shape[1], []
+        for begin in range(0, (length + 3) // 4 * 4, 4):
+            end = min(begin + 4, length)
+            block, count = x[:, begin:end], end - begin
+            scores = block @ block.transpose(1, 2) * self.factors[:count, :count]
+            results.append(scores @ block)
+        return [torch.cat(results, 1)]
 
 
 class Loop(nn.Module):
@@ -112,3 +129,5 @@ CASES = {
     ),
     "loop": Case(Loop(), SHAPES, [(seeded(2, length, 8),) for length in (13, 5, 16)]),
 }
+
+REST = Case(Rest(), ({1: Dim.AUTO},), [(seeded(2, 9, 8),)])
