@@ -36,7 +36,7 @@ __all__ = ["LinkedExecutable", "LinkedRegion", "compile_module", "machine_of", "
 # assert what they support, and read numbers from symbolic extents.
 _FAILURES_OF_TVM = (
     *(RuntimeError, ValueError, TypeError, NotImplementedError),
-    *(AssertionError, AttributeError, IndexError, ArithmeticError),
+    *(AssertionError, AttributeError, LookupError, ArithmeticError),
 )
 
 
@@ -232,8 +232,10 @@ def compile_module(
     """
     if not mod.same_as(checked):
         require_well_formed(mod)
-    if not len(mod.functions):
-        raise InvalidModuleError("the module has no functions, so there is nothing to build; pass a model")
+    if not any(isinstance(function, relax.Function) for function in mod.functions.values()):
+        raise InvalidModuleError(
+            "the module has no function of Relax, so there is nothing to build; pass a model"
+        )
     host = host_target(target)
     backends = [backend_of(name) for name in targets_of(mod)]
     for backend in backends:

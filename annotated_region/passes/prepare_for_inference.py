@@ -51,7 +51,8 @@ import tvm
 from tvm import relax
 
 from annotated_region.checked import checked_class
-from annotated_region.errors import BuildError
+from annotated_region.errors import BuildError, InvalidModuleError
+from annotated_region.functions.known_shapes import with_known_shapes
 from annotated_region.functions.modules import functions_to_partition, require_well_formed, updated
 from annotated_region.op_info.infer import proved_composition_of
 from annotated_region.op_info.raising import LoweredCalls
@@ -145,7 +146,7 @@ class PrepareForInference(SessionPass):
         """The prepared module."""
         session.require_well_formed(mod)
         claimants = Claimants.of(self.targets)
-        packed = pack_weights(_tidied(_raised(mod)), claimants)
+        packed = pack_weights(_tidied(_raised(_known(mod))), claimants)
         prepared = _swept(_retyped(packed), claimants)
         if self.fold_with_tvm:
             prepared = _swept(_applied(prepared, relax.transform.FoldConstant()), claimants)
@@ -155,6 +156,11 @@ class PrepareForInference(SessionPass):
             require_well_formed(result)
         session.vouch_for(result)
         return result
+
+
+def _known(mod: tvm.IRModule) -> tvm.IRModule:
+    """`mod` with shapes in the place of variables for shapes, where types are unknown without them."""
+    return updated(mod, {name: with_known_shapes(func) for name, func in functions_to_partition(mod)})
 
 
 def _retyped(mod: tvm.IRModule) -> tvm.IRModule:
@@ -193,8 +199,9 @@ def _swept(mod: tvm.IRModule, claimants: Claimants) -> tvm.IRModule:
 
 def _tidied(mod: tvm.IRModule) -> tvm.IRModule:
     """`mod` without aliases, tuples that are only unpacked, and dead code."""
-    public = any(function.attrs.get("global_symbol") for _, function in mod.functions_items())
-    # With private functions only, every function counts as an entry: none can be shown to be dead.
+    functions = (function for function in mod.functions.values() if isinstance(function, relax.Function))
+    public = any(function.attrs.get("global_symbol") for function in functions)
+    # With private functions of Relax only, every function counts as an entry: none can be shown to be dead.
     entries = None if public else [name.name_hint for name in mod.get_global_vars()]
     direct = {name: with_fields_read_directly(function) for name, function in functions_to_partition(mod)}
     mod = _applied(_updated(mod, direct), relax.transform.CanonicalizeBindings())
@@ -204,7 +211,11 @@ def _tidied(mod: tvm.IRModule) -> tvm.IRModule:
 
 def _applied(mod: tvm.IRModule, *passes: tvm.transform.Pass) -> tvm.IRModule:
     """`mod` after TVM's `passes`, with functions that we do not partition restored."""
-    result = tvm.transform.Sequential(passes)(mod)
+    try:
+        result = tvm.transform.Sequential(passes)(mod)
+    except (RuntimeError, ValueError, TypeError) as error:  # and subclasses, such as InternalError
+        names = ", ".join(each.info.name for each in passes)
+        raise InvalidModuleError(f"TVM's pass {names} fails with the module: {error}") from error
     ours = {name for name, _ in functions_to_partition(mod)}
     left = {name.name_hint for name in result.get_global_vars()}
     foreign = [name for name in mod.get_global_vars() if name not in ours and name.name_hint in left]

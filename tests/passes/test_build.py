@@ -311,7 +311,7 @@ def test_a_module_that_is_not_well_formed_is_refused():
 
 def test_a_module_without_functions_is_refused():
     with pytest.raises(
-        ar.InvalidModuleError, match="the module has no functions, so there is nothing to build"
+        ar.InvalidModuleError, match="the module has no function of Relax, so there is nothing to build"
     ):
         ar.build(tvm.IRModule())
 

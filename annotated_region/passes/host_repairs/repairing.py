@@ -10,6 +10,7 @@ from tvm import relax
 from annotated_region.compilation.culprit import unbuildable_part
 from annotated_region.compilation.executable import LinkedExecutable, compile_module
 from annotated_region.errors import BuildError
+from annotated_region.functions.known_shapes import with_known_shapes
 from annotated_region.functions.modules import functions_to_partition, require_well_formed, updated
 from annotated_region.passes.host_repairs import (
     broadcasts,
@@ -75,7 +76,7 @@ def repaired(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _repaired(name: str, function: relax.Function) -> relax.Function:
-    counted = count_in_whole_numbers(name, function)
+    counted = count_in_whole_numbers(name, with_known_shapes(function))
     # A rewrite matches only ops that need its repair, and its result never does.
     return without_empty_constants(sweep(resolve_lengths(counted), TABLE, lowers_weight=False))
 

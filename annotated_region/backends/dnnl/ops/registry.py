@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import tvm
+from tvm import relax
+
 from annotated_region.backends.dnnl.graph import DataType, Dim, Graph, Kind, TensorId
-from annotated_region.backends.dnnl.importer import Importer
+from annotated_region.backends.dnnl.importer import Importer, extents_of
 from annotated_region.backends.dnnl.ops.checks import FLOATS, Problems, first_problem, tensor_problem
 from annotated_region.backends.dnnl.parameters import NO_PARAMETERS, Parameters
 from annotated_region.targets.op_view import OpView
@@ -107,8 +110,17 @@ _CONVERSIONS: dict[str, list[_Conversion]] = {}
 
 
 def _conversion(op: OpView) -> _Conversion:
+    """The conversion that suits an op; if a type or a shape is unknown, the last one, whose checks say so."""
     forms = _CONVERSIONS[op.name]
+    if any(map(_is_unknown, (*op.arg_types, op.out_type))):
+        return forms[-1]
     return next((each for each in forms if each.suits is None or each.suits(op)), forms[-1])
+
+
+def _is_unknown(type_: tvm.ir.Type) -> bool:
+    """Whether it may be the type of a tensor of unknown shape."""
+    is_open = isinstance(type_, relax.TensorType) and extents_of(type_) is None
+    return is_open or isinstance(type_, relax.AnyType)
 
 
 def _add_conversion(name: str, each: _Conversion) -> None:
@@ -140,7 +152,8 @@ def converts(
     unless
         Further checks of an op, run after operands and result have been accepted.
     suits
-        The calls that this conversion is for, if an op has several; None for the default conversion.
+        The calls that this conversion is for, if an op has several; None for the default conversion. Asked
+        only if the shapes of all tensors are known.
     """
     called = tuple(operands)
 

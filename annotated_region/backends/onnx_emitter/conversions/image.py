@@ -27,9 +27,10 @@ _SMOOTH = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel")
 @converter("relax.image.resize2d", "relax.image.resize3d")
 def _resize(emission: Emission, op: OpView) -> str:
     attrs, layout = op.attrs, op.attrs["layout"]
+    image = emission.operand(op.args[0])
     require(attrs["out_dtype"] in (None, "", "void", str(op.arg_tensor(0).dtype)), "a result of another type")
     order = "NC" + SPATIAL[len(layout) - 2]
-    data = relayout(emission, emission.operand(op.args[0]), layout, order)
+    data = relayout(emission, image, layout, order)
     before, after = (
         [dict(zip(layout, extents_of(type_), strict=True))[letter] for letter in order]
         for type_ in (op.arg_types[0], op.out_type)
