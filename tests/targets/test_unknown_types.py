@@ -1,4 +1,4 @@
-"""Rules answer calls of which a type, a rank or a shape is unknown; none fails."""
+"""Rules answer calls of which a type or a shape is unknown, and calls in blocked layouts; none fails."""
 
 from collections.abc import Iterator
 
@@ -97,3 +97,40 @@ def test_an_op_with_several_conversions_is_declined_for_what_is_unknown(call):
             continue
         for target in TARGETS:
             assert refusal_by_rule(target, view, lambda name=view.name: name) is not None
+
+
+BLOCKED_LINE = relax.Var("x", relax.TensorType((1, 2, 8, 4), "float32"))
+BLOCKED_IMAGE = relax.Var("x", relax.TensorType((1, 2, 8, 8, 4), "float32"))
+BLOCKED_VOLUME = relax.Var("x", relax.TensorType((1, 2, 8, 8, 8, 4), "float32"))
+WIDE_IMAGE = relax.Var("x", relax.TensorType((1, 8, 8, 8), "float32"))
+KERNEL = relax.Var("w", relax.TensorType((8, 8, 3, 3), "float32"))
+BLOCKED_KERNEL = relax.Var("w", relax.TensorType((2, 2, 3, 3, 4, 4), "float32"))
+BLOCKED = {
+    "adaptive 1": relax.op.nn.adaptive_avg_pool1d(BLOCKED_LINE, 4, layout="NCW4c"),
+    "adaptive 2": relax.op.nn.adaptive_avg_pool2d(BLOCKED_IMAGE, (2, 2), layout="NCHW4c"),
+    "adaptive 3": relax.op.nn.adaptive_avg_pool3d(BLOCKED_VOLUME, (4, 4, 4), layout="NCDHW4c"),
+    "adaptive result": relax.op.nn.adaptive_avg_pool2d(WIDE_IMAGE, (2, 2), out_layout="NCHW4c"),
+    "max": relax.op.nn.max_pool2d(BLOCKED_IMAGE, (2, 2), layout="NCHW4c"),
+    "max result": relax.op.nn.max_pool2d(WIDE_IMAGE, (2, 2), out_layout="NCHW4c"),
+    "average": relax.op.nn.avg_pool2d(BLOCKED_IMAGE, (2, 2), layout="NCHW4c"),
+    "convolution": relax.op.nn.conv2d(
+        BLOCKED_IMAGE, BLOCKED_KERNEL, data_layout="NCHW4c", kernel_layout="OIHW4o4i"
+    ),
+    "convolution result": relax.op.nn.conv2d(WIDE_IMAGE, KERNEL, out_layout="NCHW4c"),
+    "transposed": relax.op.nn.conv2d_transpose(WIDE_IMAGE, KERNEL, out_layout="NCHW4c"),
+    "resize": relax.op.image.resize2d(BLOCKED_IMAGE, (16, 16), layout="NCHW4c"),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("call", BLOCKED.values(), ids=BLOCKED.keys())
+def test_a_blocked_layout_is_declined_by_its_name(call, target):
+    builder = relax.BlockBuilder()
+    with builder.function("main", [each for each in call.args if isinstance(each, relax.Var)]):
+        normalized = builder.normalize(call)
+        builder.emit_func_output(normalized)
+    view = OpView.of(normalized)
+    assert view is not None
+    refusal = refusal_by_rule(target, view, lambda: view.name)
+    assert refusal is not None
+    assert "4c" in refusal.detail

@@ -112,8 +112,10 @@ def _deconvolution_problems(op: OpView) -> Problems:
     yield from _out_dtype_problem(op)
     rank = len(op.attrs["strides"])
     layout = DATA_LAYOUTS[rank]
-    if op.attrs["data_layout"] != layout or op.attrs["out_layout"] not in ("", layout):
+    if op.attrs["data_layout"] != layout:
         yield f"the layout {op.attrs['data_layout']} is not {layout}"
+    if op.attrs["out_layout"] not in ("", layout):
+        yield f"the layout of the result {op.attrs['out_layout']} is not {layout}"
     if op.attrs["kernel_layout"] != "IO" + layout[2:]:
         yield f"the layout of the kernel {op.attrs['kernel_layout']} is not IO{layout[2:]}"
     yield from _kernel_problems(op)

@@ -100,15 +100,21 @@ ADAPTIVE = tuple(f"relax.nn.adaptive_avg_pool{rank}d" for rank in (1, 2, 3))
 
 
 def _division_problems(op: OpView) -> Problems:
-    rank = len(extents_of(op.out_type) or ()) - 2
-    yield layout_problem(op.attrs["layout"], DATA_LAYOUTS[rank], "the layout")
+    yield layout_problem(op.attrs["layout"], _layout_of(op), "the layout")
     if op.attrs["out_layout"] not in ("", op.attrs["layout"]):
         yield f"the layout of the result is {op.attrs['out_layout']}"
 
 
+def _layout_of(op: OpView) -> str:
+    """The order of the axes in oneDNN for an adaptive pool, by the rank in its name."""
+    return DATA_LAYOUTS[ADAPTIVE.index(op.name) + 1]
+
+
 def _has_equal_windows(op: OpView) -> bool:
+    if layout_problem(op.attrs["layout"], _layout_of(op), "the layout"):
+        return False
     before, after = extents_of(op.arg_types[0]) or (), extents_of(op.out_type) or ()
-    pairs = zip(before, after, op.attrs["layout"], strict=True)
+    pairs = zip(before, after, op.attrs["layout"], strict=False)  # those of another layout are declined
     return all(letter in "NC" or part == 1 or _divides(whole, part) for whole, part, letter in pairs)
 
 

@@ -29,7 +29,7 @@ def _resize(emission: Emission, op: OpView) -> str:
     attrs, layout = op.attrs, op.attrs["layout"]
     image = emission.operand(op.args[0])
     require(attrs["out_dtype"] in (None, "", "void", str(op.arg_tensor(0).dtype)), "a result of another type")
-    order = "NC" + SPATIAL[len(layout) - 2]
+    order = "NC" + SPATIAL[2 if op.name == "relax.image.resize2d" else 3]
     data = relayout(emission, image, layout, order)
     before, after = (
         [dict(zip(layout, extents_of(type_), strict=True))[letter] for letter in order]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from annotated_region.backends.onnx_emitter.conversions.layouts import SPATIAL, relayout
+from annotated_region.backends.onnx_emitter.conversions.layouts import SPATIAL, relayout, require_same_axes
 from annotated_region.backends.onnx_emitter.emission import Emission, extents_of
 from annotated_region.backends.onnx_emitter.registry import converter
 from annotated_region.targets.op_view import OpView
@@ -53,13 +53,17 @@ def _pads(op: OpView, spatial: str) -> list[int]:
     return before + after
 
 
-@converter(*(f"relax.nn.adaptive_avg_pool{rank}d" for rank in (1, 2, 3)))
+ADAPTIVE = tuple(f"relax.nn.adaptive_avg_pool{rank}d" for rank in (1, 2, 3))
+
+
+@converter(*ADAPTIVE)
 def _adaptive_average(emission: Emission, op: OpView) -> str:
-    layout = op.attrs["layout"]
-    spatial = SPATIAL[len(layout) - 2]
+    layout, out_layout = op.attrs["layout"], op.attrs["out_layout"] or op.attrs["layout"]
+    spatial = SPATIAL[ADAPTIVE.index(op.name) + 1]
     data = relayout(emission, emission.operand(op.args[0]), layout, "NC" + spatial)
+    require_same_axes(out_layout, layout)
     before = dict(zip(layout, extents_of(op.arg_types[0]), strict=True))
-    after = dict(zip(op.attrs["out_layout"] or layout, extents_of(op.out_type), strict=True))
+    after = dict(zip(out_layout, extents_of(op.out_type), strict=True))
     if all(after[letter] == 1 for letter in spatial if isinstance(after[letter], int)) and all(
         isinstance(after[letter], int) for letter in spatial
     ):
@@ -67,7 +71,7 @@ def _adaptive_average(emission: Emission, op: OpView) -> str:
     else:
         window = [_share(before[letter], after[letter]) for letter in spatial]
         result = emission.node("AveragePool", data, kernel_shape=window, strides=window)
-    return relayout(emission, result, "NC" + spatial, op.attrs["out_layout"] or layout)
+    return relayout(emission, result, "NC" + spatial, out_layout)
 
 
 def _share(whole: object, count: object) -> int:
