@@ -15,13 +15,13 @@ from collections.abc import Iterator
 import tvm
 from tvm import relax
 
+from annotated_region.functions.extent_bounds import UPPER_BOUNDS, stated_bounds
 from annotated_region.functions.modules import functions_to_partition, updated
 from annotated_region.tvm_adapter.nodes import Analyzer, ConstIntBound
 from annotated_region.tvm_adapter.types import expect, shape_vars_of
 
 __all__ = ["without_large_bounds"]
 
-_BOUNDS = "tir_var_upper_bound"
 _LARGEST = 1 << 28
 """The bytes that one tensor may reserve: 256 MiB."""
 
@@ -32,15 +32,17 @@ def without_large_bounds(mod: tvm.IRModule) -> tvm.IRModule:
     The module itself if there is none. Linear in the number of bindings.
     """
     bounded = [
-        (name, func) for name, func in functions_to_partition(mod) if func.attrs and _BOUNDS in func.attrs
+        (name, func)
+        for name, func in functions_to_partition(mod)
+        if func.attrs and UPPER_BOUNDS in func.attrs
     ]
-    large = {name: func.without_attr(_BOUNDS) for name, func in bounded if _largest(func) > _LARGEST}
+    large = {name: func.without_attr(UPPER_BOUNDS) for name, func in bounded if _largest(func) > _LARGEST}
     return updated(mod, large) if large else mod
 
 
 def _largest(func: relax.Function) -> int:
     """The bytes of the largest tensor that a function computes, with all extents at their bounds."""
-    upper = {str(name): int(most) for name, most in func.attrs[_BOUNDS].items()}
+    upper = stated_bounds(func, UPPER_BOUNDS)
     analyzer = Analyzer()
     for param in func.params:
         for extent in shape_vars_of(param.ty):

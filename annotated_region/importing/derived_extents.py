@@ -24,6 +24,7 @@ from tvm import relax, tirx
 from tvm.sym import detect_linear_equation
 
 from annotated_region.errors import ModelError
+from annotated_region.functions.extent_bounds import LOWER_BOUNDS, UPPER_BOUNDS
 from annotated_region.functions.extent_checks import with_extent_checks
 from annotated_region.tvm_adapter.arithmetic import visit
 from annotated_region.tvm_adapter.nodes import PrimExpr
@@ -31,7 +32,7 @@ from annotated_region.tvm_adapter.types import tensor_type
 
 __all__ = ["with_derived_extents"]
 
-_BOUNDS = ("tir_var_lower_bound", "tir_var_upper_bound")
+_BOUNDS = (LOWER_BOUNDS, UPPER_BOUNDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
+from annotated_region.functions.extent_bounds import LOWER_BOUNDS, UPPER_BOUNDS, stated_bounds
 from annotated_region.functions.extent_checks import with_extent_checks
 from annotated_region.functions.retyping import Emit, retyped
 from annotated_region.passes.preparation.elements.element_reader import is_bounded, is_number
@@ -57,16 +58,14 @@ def resolve_lengths(function: relax.Function) -> relax.Function:
 
 def _bounds_of(function: relax.Function) -> dict[tirx.Var, ConstIntBound]:
     """The bounds that the function states for the variables in its parameter types."""
-    if not function.attrs or "tir_var_upper_bound" not in function.attrs:
-        return {}
-    upper = function.attrs["tir_var_upper_bound"]
-    lower = function.attrs.get("tir_var_lower_bound", {})
+    upper = stated_bounds(function, UPPER_BOUNDS)
+    lower = stated_bounds(function, LOWER_BOUNDS)
     found: dict[tirx.Var, ConstIntBound] = {}
     for param in function.params:
         for variable in shape_vars_of(param.ty):
             if variable.name in upper:
-                least = max(int(lower[variable.name]) if variable.name in lower else 0, 0)
-                found[variable] = ConstIntBound(least, max(int(upper[variable.name]), least))
+                least = max(lower.get(variable.name, 0), 0)
+                found[variable] = ConstIntBound(least, max(upper[variable.name], least))
     return found
 
 

@@ -160,6 +160,21 @@ def test_a_sum_that_is_no_product_of_matrices_is_declined_along_a_symbolic_axis(
         emit(function([x, y], lambda _: op.einsum([x, y], "bii,i->b")), DIALECT)
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "equation"),
+    [
+        ((1, 4), (2, 4), "ij, ij -> i"),
+        ((1, 4), (tirx.Var("n", "int64"), 4), "ij,ij->i"),
+        ((2, 1), (2, 3, 4), "...i,...ji->...j"),
+    ],
+)
+def test_a_sum_of_products_that_spreads_an_extent_of_one_is_declined(left, right, equation):
+    """TVM's einsum spreads it, as numpy's does; ONNX's shape inference refuses the model."""
+    x, y = var("x", left), var("y", right)
+    with pytest.raises(CodegenError, match="spread an extent of 1"):
+        emit(function([x, y], lambda _: op.einsum([x, y], equation)), DIALECT)
+
+
 @pytest.mark.parametrize("symbolic", [(3,), (2, 3), (0, 2)])
 @pytest.mark.parametrize("groups", [None, 2])
 def test_rows_without_numbers_are_normalized_as_no_rows(groups, symbolic):

@@ -116,3 +116,13 @@ def test_a_table_of_numbers_in_order_is_positions() -> None:
     assert ops(after) == {"arange": 1, "take": 1, "add": 1}
     x = values(5, 4, seed=1)
     np.testing.assert_array_equal(answer(after, x), x + TABLE[:5])
+
+
+@pytest.mark.parametrize("bounds", [{"n": [4]}, {"n": "4"}, 4, [4]], ids=str)
+def test_bounds_that_are_no_integers_are_an_error_of_the_module(bounds):
+    mod = sliced(lambda builder, x, n, table: builder.emit(op.nn.relu(x)))
+    wrong = tvm.IRModule({"main": mod["main"].with_attr("tir_var_upper_bound", bounds)})
+    with pytest.raises(ar.InvalidModuleError, match="the attribute tir_var_upper_bound of a function has"):
+        ar.partition(wrong, ["dnnl"])
+    with pytest.raises(ar.InvalidModuleError, match="the attribute tir_var_upper_bound of a function has"):
+        ar.build(wrong)

@@ -36,9 +36,29 @@ def _product(emission: Emission, left: str, right: str, count: Dim) -> str:
 def _einsum(emission: Emission, op: OpView) -> str:
     operands, equation = emission.operands(op.args[0]), str(op.attrs["subscripts"])
     shapes = [extents_of(field) for field in expect(tvm.ir.TupleType, op.arg_types[0]).fields]
+    require(_letters_agree(equation, shapes), f"the subscripts {equation} spread an extent of 1")
     if len(operands) == 1 or all(isinstance(extent, int) for shape in shapes for extent in shape):
         return emission.node("Einsum", *operands, equation=equation)
     return _contracted(emission, operands, shapes, equation.replace(" ", ""))
+
+
+def _letters_agree(equation: str, shapes: Sequence[Sequence[Dim]]) -> bool:
+    """Whether no letter stands for different extents; TVM spreads an extent of 1, ONNX does not."""
+    known: dict[str, Dim] = {}
+    for term, shape in zip(equation.replace(" ", "").partition("->")[0].split(","), shapes, strict=True):
+        head, _dots, tail = term.partition("...")
+        pairs = [*zip(head, shape, strict=False), *zip(reversed(tail), reversed(shape), strict=False)]
+        for letter, extent in pairs:
+            if _differ(known.setdefault(letter, extent), extent):
+                return False
+    return True
+
+
+def _differ(left: Dim, right: Dim) -> bool:
+    """Whether two extents differ; those that are unknown are equal in a call, unless one is spread."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left != right
+    return any(isinstance(each, int) and each == 1 for each in (left, right))
 
 
 def _contracted(
