@@ -10,7 +10,7 @@ from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.functions.sizes import bytes_of, total_bytes
 from annotated_region.ids import NodeId, RegionId
 from annotated_region.regions.node_region import NodeRegion
-from annotated_region.regions.op_names import op_name_of
+from annotated_region.regions.op_names import name_of_node
 
 __all__ = ["quotient_network", "scope_network"]
 
@@ -30,7 +30,7 @@ def scope_network(
         ids = tuple(holders.get(number, ()))
         network.add_node(
             node.var,
-            op=op_name_of(node.value),
+            op=name_of_node(node),
             scope=node.scope,
             regions=ids,
             targets=tuple(dict.fromkeys(regions[region].target for region in ids)),
@@ -60,7 +60,7 @@ def quotient_network(
         vertex.append(number if region is None else regions[region].nodes[0])
         labels.append(node.var if region is None else region)
         if region is None:
-            network.add_node(node.var, target="host", op=op_name_of(node.value), nodes=(node.var,))
+            network.add_node(node.var, target="host", op=name_of_node(node), nodes=(node.var,))
         elif vertex[number] == number:
             members = tuple(graph.nodes[member].var for member in regions[region].nodes)
             network.add_node(region, target=regions[region].target, nodes=members)

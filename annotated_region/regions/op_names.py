@@ -5,7 +5,9 @@ from __future__ import annotations
 import tvm
 from tvm import relax
 
-__all__ = ["op_name_of"]
+from annotated_region.dataflow.graph import DataflowNode
+
+__all__ = ["name_of_node", "op_name_of"]
 
 
 def op_name_of(value: relax.Expr) -> str:
@@ -20,3 +22,8 @@ def op_name_of(value: relax.Expr) -> str:
             return str(callee.name)
         return str(getattr(callee, "name_hint", None) or getattr(callee, "name", None) or "call")
     return type(value).__name__
+
+
+def name_of_node(node: DataflowNode) -> str:
+    """The name of what a node does: that of its op, or ``relax.match_cast`` for a check of extents."""
+    return "relax.match_cast" if isinstance(node.binding, relax.MatchCast) else op_name_of(node.value)

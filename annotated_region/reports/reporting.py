@@ -34,6 +34,7 @@ from annotated_region.locking.lock import Lock
 from annotated_region.notes import Neighbours, Note
 from annotated_region.origins import origin_of
 from annotated_region.regions.node_region import NodeRegion, largest_composites
+from annotated_region.regions.op_names import name_of_node
 from annotated_region.regions.region import AnnotatedRegion
 from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.reports.locked_ids import with_locked_ids
@@ -84,7 +85,7 @@ def _function_report(regions: AnnotatedRegionSet, record: FunctionRecord) -> Fun
     composites = dict(_composites(regions, labels))
     ops = [
         _with_details(
-            _op_report(node.var, label.op, regions.regions_of(node.var), record),
+            _op_report(node.var, name_of_node(node), regions.regions_of(node.var), record),
             node,
             label,
             composites.get(number, ""),

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from kits.reports.prices import SecondsAnOp
+from tvm import relax, tirx
 
 import annotated_region as ar
 from annotated_region.testing.generated import chain
@@ -121,3 +122,15 @@ def test_the_summary_names_a_few_pairs_of_regions():
     lines = str(ar.explain(chain(60, 3), ["sketch"], prepare=False)).splitlines()
     assert sum("are separate: " in line for line in lines) == 8
     assert lines[-1] == "and 11 more pairs of regions are kept apart"
+
+
+def test_a_check_of_extents_is_called_by_its_name():
+    """Its value, a variable, calls no op."""
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType([tirx.Var("n", "int64"), 4], "float32"))
+    with builder.function("main", [x]):
+        checked = builder.match_cast(x, relax.TensorType([3, 4], "float32"))
+        builder.emit_func_output(builder.emit(relax.op.nn.relu(checked)))
+    report = ar.explain(builder.get(), ["sketch"], prepare=False)
+    assert [op.op for op in report.functions[0].ops] == ["relax.match_cast", "relax.nn.relu"]
+    assert "host: match_cast (declined by sketch: an If" in str(report)
