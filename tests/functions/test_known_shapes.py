@@ -11,28 +11,20 @@ import annotated_region as ar
 from annotated_region.functions.known_shapes import with_known_shapes
 
 
-@I.ir_module
-class Resized:
-    @R.function
-    def main(x: R.Tensor((1, 2, 4, 4), "float32")) -> R.Tensor(ndim=4, dtype="float32"):
-        size = R.shape([7, 9])
-        with R.dataflow():
-            resized = R.image.resize2d(x, size)
-            result = R.nn.relu(resized)
-            R.output(result)
-        return result
+def in_a_variable(extents, size, make) -> tvm.IRModule:
+    """A module in which `make` gets a tensor and a variable that is bound to a shape."""
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType(extents, "float32"))
+    with builder.function("main", [x]):
+        shape = builder.emit(relax.ShapeExpr(size))
+        with builder.dataflow():
+            result = builder.emit_output(relax.op.nn.relu(builder.emit(make(x, shape))))
+        builder.emit_func_output(result)
+    return builder.get()
 
 
-@I.ir_module
-class Spread:
-    @R.function
-    def main(x: R.Tensor((1, 6), "float32")) -> R.Tensor(ndim=2, dtype="float32"):
-        size = R.shape([4, 6])
-        with R.dataflow():
-            spread = R.broadcast_to(x, size)
-            result = R.nn.relu(spread)
-            R.output(result)
-        return result
+RESIZED = in_a_variable((1, 2, 4, 4), (7, 9), relax.op.image.resize2d)
+SPREAD = in_a_variable((1, 6), (4, 6), relax.op.broadcast_to)
 
 
 @I.ir_module
@@ -74,7 +66,7 @@ def computed_by_tvm(make, array):
 @pytest.mark.parametrize("targets", [[], ["dnnl"], ["onnxruntime"], ["openvino"]], ids=str)
 @pytest.mark.parametrize(
     ("mod", "literal"),
-    [(Resized, resized_by_literals), (Spread, spread_by_literals)],
+    [(RESIZED, resized_by_literals), (SPREAD, spread_by_literals)],
     ids=["resize", "broadcast"],
 )
 def test_a_shape_in_a_variable_is_as_good_as_a_literal_one(mod, literal, targets):
@@ -96,6 +88,6 @@ def test_the_shape_of_a_tensor_of_any_length_is_written_out():
 
 
 def test_types_become_known_and_a_function_without_such_calls_is_the_same_object():
-    resized = with_known_shapes(Resized["main"])
+    resized = with_known_shapes(RESIZED["main"])
     assert list(resized.ret_ty.shape) == [1, 2, 7, 9]
     assert with_known_shapes(resized).same_as(resized)

@@ -10,56 +10,52 @@ import pytest
 import tvm
 from tvm import relax, tirx
 from tvm.script import ir as I
-from tvm.script import relax as R
 from tvm.script import tirx as T
 
 import annotated_region as ar
 
 
-@I.ir_module
-class OnlyLoops:
-    @T.prim_func(s_tir=True)
-    def add_one(a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "float32")):
-        for i in range(4):
-            with T.sblock("b"):
-                v = T.axis.spatial(4, i)
-                b[v] = a[v] + T.float32(1)
+@T.prim_func(s_tir=True)
+def add_one(a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "float32")):
+    for i in range(4):
+        with T.sblock("b"):
+            v = T.axis.spatial(4, i)
+            b[v] = a[v] + T.float32(1)
 
 
-@I.ir_module
-class PrivateBesidePublicLoops:
-    @T.prim_func(s_tir=True)
-    def add_one(a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "float32")):
-        for i in range(4):
-            with T.sblock("b"):
-                v = T.axis.spatial(4, i)
-                b[v] = a[v] + T.float32(1)
+LOOPS = add_one.with_attr("global_symbol", "add_one")
 
-    @R.function(private=True)
-    def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
-        cls = PrivateBesidePublicLoops
-        with R.dataflow():
-            more = R.call_tir(cls.add_one, (x,), out_ty=R.Tensor((4,), "float32"))
-            result = R.nn.relu(more)
-            R.output(result)
-        return result
+
+def private_beside_public_loops() -> tvm.IRModule:
+    """A function of Relax that no name is exported for, and the loops that it calls, which have one."""
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType([4], "float32"))
+    loops = builder.add_func(LOOPS, "add_one")
+    with builder.function("main", [x], private=True):
+        with builder.dataflow():
+            more = builder.emit(relax.call_tir(loops, (x,), out_ty=relax.TensorType([4], "float32")))
+            result = builder.emit_output(relax.op.nn.relu(more))
+        builder.emit_func_output(result)
+    return builder.get()
 
 
 def test_a_module_of_loops_alone_is_refused():
+    only_loops = tvm.IRModule({"add_one": LOOPS})
     with pytest.raises(
         ar.InvalidModuleError, match="the module has no function of Relax, so there is nothing"
     ):
-        ar.build(OnlyLoops)
+        ar.build(only_loops)
     with pytest.raises(
         ar.InvalidModuleError, match="the module has no function of Relax, so there is nothing"
     ):
-        ar.build(ar.partition(OnlyLoops, ["dnnl"]))
+        ar.build(ar.partition(only_loops, ["dnnl"]))
 
 
 def test_a_private_function_beside_public_loops_is_not_dead():
-    partitioned = ar.partition(PrivateBesidePublicLoops, ["dnnl"])
+    mod = private_beside_public_loops()
+    partitioned = ar.partition(mod, ["dnnl"])
     assert "main" in {name.name_hint for name in partitioned.get_global_vars()}
-    machine = relax.VirtualMachine(ar.build(PrivateBesidePublicLoops), tvm.cpu())
+    machine = relax.VirtualMachine(ar.build(mod), tvm.cpu())
     x = np.asarray([-3, -1, 0, 2], "float32")
     np.testing.assert_array_equal(machine["main"](tvm.runtime.tensor(x)).numpy(), [0, 0, 1, 3])
 

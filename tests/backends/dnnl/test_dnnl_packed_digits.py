@@ -135,9 +135,7 @@ def test_the_option_says_what_rows_are_rounded_to(activations):
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("activations", ALLOWED)
 def test_each_of_few_rows_is_what_it_is_alone(activations, bits):
-    """Also those without digits. To the bit on AMD's processors; on others few are multiplied as floats."""
-    if not has_whole_numbers():
-        pytest.skip(EXACT)
+    """Also those without digits. To the bit where few rows have digits; elsewhere they are floats."""
     module = ar.passes.QuantizeWeights(bits, 32, True)(products(96, 70))
     offloaded = offload(module, packed_activations=activations)
     for rows in (2, 7, 16):
@@ -145,7 +143,7 @@ def test_each_of_few_rows_is_what_it_is_alone(activations, bits):
         x[1, 5] = np.inf
         (found,) = offloaded.call("main", x)
         alone = np.concatenate([offloaded.call("main", x[row : row + 1])[0] for row in range(rows)])
-        allowed = 0.0 if is_amd() else ALLOWED[activations]
+        allowed = 0.0 if is_amd() and has_whole_numbers() else ALLOWED[activations]
         np.testing.assert_allclose(found, alone, rtol=0, atol=allowed * np.abs(np.delete(alone, 1, 0)).max())
 
 

@@ -111,10 +111,10 @@ def _layout_of(op: OpView) -> str:
 
 
 def _has_equal_windows(op: OpView) -> bool:
-    if layout_problem(op.attrs["layout"], _layout_of(op), "the layout"):
+    if any(_division_problems(op)):  # in another layout, axes and letters do not match
         return False
     before, after = extents_of(op.arg_types[0]) or (), extents_of(op.out_type) or ()
-    pairs = zip(before, after, op.attrs["layout"], strict=False)  # those of another layout are declined
+    pairs = zip(before, after, op.attrs["layout"], strict=True)
     return all(letter in "NC" or part == 1 or _divides(whole, part) for whole, part, letter in pairs)
 
 
