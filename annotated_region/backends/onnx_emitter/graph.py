@@ -199,6 +199,22 @@ class Graph:
                 self.fitting.add(name)
         return self._interned[key]
 
+    def drop_unused(self) -> None:
+        """Remove what no output depends on, such as shapes whose extents turned out to be static.
+
+        A constant that is removed is stored anew where a later repair of the graph asks for an equal one.
+        """
+        needed = {port.name for port in self.outputs}
+        kept: list[Operator] = []
+        for each in reversed(self.operators):
+            if needed.intersection(each.outputs):
+                kept.append(each)
+                needed.update(each.inputs)
+        self.operators = kept[::-1]
+        self.constants = {name: value for name, value in self.constants.items() if name in needed}
+        self.weights = {name: value for name, value in self.weights.items() if name in needed}
+        self._interned = {key: name for key, name in self._interned.items() if name in self.constants}
+
     def rename(self, old: str, new: str) -> None:
         """Rename the result of an operator, including all its uses."""
         self.operators = [

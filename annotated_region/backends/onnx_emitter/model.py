@@ -198,7 +198,7 @@ def emit(
             f"{symbol}: target {dialect.target!r} cannot translate it: {reason}; "
             "its rules decline such ops, so leave them to another target or to the host"
         ) from reason
-    _drop_unused(graph)
+    graph.drop_unused()
     return EmittedModel(graph, tuple(graph.weights), symbol)
 
 
@@ -214,19 +214,6 @@ def emit_all(
     for model in models:
         model.check()
     return models
-
-
-def _drop_unused(graph: Graph) -> None:
-    """Remove operators that no output depends on, such as shapes whose extents turned out to be static."""
-    needed = {port.name for port in graph.outputs}
-    kept: list[Operator] = []
-    for each in reversed(graph.operators):
-        if needed.intersection(each.outputs):
-            kept.append(each)
-            needed.update(each.inputs)
-    graph.operators = kept[::-1]
-    graph.constants = {name: value for name, value in graph.constants.items() if name in needed}
-    graph.weights = {name: value for name, value in graph.weights.items() if name in needed}
 
 
 def _size(tensor: tvm.runtime.Tensor) -> int:

@@ -10,6 +10,7 @@
     including ``where``; a uniform tensor (``full_like``, ``zeros``, ...) counts as a broadcast scalar.
 7.  ``add(constant, x)``, ``multiply(constant, x)``, ... get the constant on the right.
 8.  ``bitwise_and`` of booleans becomes ``logical_and``, likewise for the other bitwise ops.
+9.  ``slice_scatter`` over a whole axis becomes its updates: the data is overwritten.
 """
 
 from __future__ import annotations
@@ -192,6 +193,21 @@ def connect_booleans(view: OpView, _editor: Editor) -> relax.Expr | None:
     return CONNECTIVES[view.name](*view.args)
 
 
+def overwrite_all(view: OpView, _editor: Editor) -> relax.Expr | None:
+    """Case 9: the slice is the whole axis, from 0 to its extent in steps of 1."""
+    updates, begin, end, step = view.args[1:5]
+    shape = view.out_tensor.shape
+    if not isinstance(shape, relax.ShapeExpr) or not _same_type(updates, view):
+        return None
+    extent = shape.values[view.attrs["axis"]]
+    is_whole = _is_number(begin, 0) and _is_number(step, 1) and tvm_ffi.structural_equal(end, extent)
+    return updates if is_whole else None
+
+
+def _is_number(expr: relax.Expr, number: int) -> bool:
+    return isinstance(expr, tvm.tirx.IntImm) and expr.value == number
+
+
 REWRITES: list[tuple[tuple[str, ...], Rewrite]] = [
     (("relax.broadcast_to",), keep_shape),
     (RESHAPES, restore_shape),
@@ -205,4 +221,5 @@ REWRITES: list[tuple[tuple[str, ...], Rewrite]] = [
     (("relax.nn.pad",), pad_by_nothing),
     (("relax.nn.dropout",), drop_nothing),
     (BROADCASTING, broadcast_by_operator),
+    (("relax.slice_scatter",), overwrite_all),
 ]

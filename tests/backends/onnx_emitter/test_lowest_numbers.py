@@ -10,7 +10,7 @@ from tvm.relax import op
 
 import annotated_region as ar
 from annotated_region.backends.onnx_emitter.dialect import Dialect
-from annotated_region.backends.onnx_emitter.graph import Graph
+from annotated_region.backends.onnx_emitter.graph import Graph, Port
 from annotated_region.backends.onnx_emitter.lowest_numbers import with_infinities
 
 INF = float("inf")
@@ -99,3 +99,19 @@ def test_padding_that_onnx_runtime_refuses_is_declined():
         mod = module([x], lambda _, p=padding: op.nn.max_pool1d(x, 2, dilation=2, padding=p))
         partitioned = ar.partition(mod, ["onnxruntime"], prepare=False)
         assert claimed == all(view.name == "relax.call_dps_packed" for view in op_views(partitioned))
+
+
+def test_a_repair_brings_its_constants_although_an_equal_one_was_removed():
+    """A half that only a dead operator read is gone when a maximum is written with halves."""
+    graph = Graph("g", Dialect("none", 20, frozenset(("float32",))))
+    data = graph.declare("x", "float32")
+    graph.inputs.append(Port(data, "float32", (1, 1, 4)))
+    graph.add("Mul", [data, number(graph, 0.5)], 1, {})
+    (peak,) = graph.add("MaxPool", [data], 1, {"kernel_shape": [1]})
+    graph.outputs.append(Port(peak, "float32", (1, 1, 4)))
+    graph.drop_unused()
+    assert not graph.constants
+    with_infinities(graph)
+    known = {data, *graph.constants, *(name for each in graph.operators for name in each.outputs)}
+    assert known.issuperset(name for each in graph.operators for name in each.inputs)
+    assert sorted(values.item() for values in graph.constants.values()) == [0.5, 2]

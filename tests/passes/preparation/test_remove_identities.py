@@ -50,6 +50,7 @@ IDENTITIES: dict[str, Unary] = {
     "divide by one": lambda x: op.divide(x, relax.const(np.ones((3,), "float32"))),
     "add zero": lambda x: op.add(x, relax.const(0.0)),
     "subtract zero": lambda x: op.subtract(x, relax.const(np.zeros((1, 3), "float32"))),
+    "slice_scatter over a whole axis": lambda x: op.slice_scatter(op.exp(x), x, 0, 3, 1, axis=-1),
     "dropout": lambda x: relax.TupleGetItem(op.nn.dropout(x, 0.5), 0),
 }
 
@@ -78,6 +79,9 @@ DIFFERENCES: dict[str, Unary] = {
     "multiply by one and a broadcast": lambda x: op.multiply(x, relax.const(np.ones((4, 2, 3), "float32"))),
     "multiply by nearly one": lambda x: op.multiply(x, relax.const(np.array([1, 1, 2], "float32"))),
     "a broadcast": lambda x: op.broadcast_to(x, (4, 2, 3)),
+    "slice_scatter over two of three columns": lambda x: op.slice_scatter(
+        x, op.strided_slice(op.exp(x), [1], [1], [3]), 0, 2, 1, axis=1
+    ),
 }
 
 
