@@ -139,10 +139,9 @@ def _inferred(prim_func: tvm.tirx.PrimFunc) -> Composition | None:
 
 def _infer(prim_func: tvm.tirx.PrimFunc) -> Composition | None:
     try:
-        program = read_program(prim_func)
-    except NotNormalError:
-        return None
-    return _Splitter(program).composition()
+        return _Splitter(read_program(prim_func)).composition()
+    except (NotNormalError, RecursionError):
+        return None  # or an expression is nested too deeply, as that of a join of a thousand tensors
 
 
 class _Splitter:

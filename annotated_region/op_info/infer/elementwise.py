@@ -85,13 +85,16 @@ def read_elementwise(segment: Segment) -> Iterator[relax.Call]:
         return
     if len(tensors) == 1 and segment.outputs[0].dtype != tensors[0].dtype:
         yield relax.op.astype(segment.variables[0], segment.outputs[0].dtype)
+    orders = list(permutations(segment.variables))
+    tables = [_table(tuple(str(tensor_type(x).dtype) for x in order)) for order in orders]
+    stores = sum(len(block.stores) for block in segment.blocks)
+    if not any(len(skeleton) == stores for table in tables for skeleton in table):
+        return  # most segments are longer than any of these ops
     wanted = _skeleton(segment.program)
-    for order in permutations(segment.variables):
-        for count, make in _table(tuple(str(tensor_type(x).dtype) for x in order)).get(wanted, ()):
-            numbers = [
-                number + (0.0 if "float" in str(tensor_type(order[0]).dtype) else 0)
-                for number in segment.constants
-            ]
+    for order, table in zip(orders, tables, strict=True):
+        for count, make in table.get(wanted, ()):
+            is_float = "float" in str(tensor_type(order[0]).dtype)
+            numbers = [float(number) if is_float else number for number in segment.constants]
             for chosen in permutations(numbers, count) if count < 2 or len(numbers) > 1 else ():
                 yield make(order, chosen)
 

@@ -105,7 +105,7 @@ def read_pad(segment: Segment) -> Iterator[relax.Call]:
     if growth is None or None in forms:
         return
     before = [-form.offset for form in forms if form is not None]
-    yield relax.op.nn.pad(segment.variables[0], _widths(before, growth), pad_value=value[3][2])
+    yield relax.op.nn.pad(segment.variables[0], _widths(before, growth), pad_value=float(value[3][2]))
 
 
 def read_mirrors(segment: Segment) -> Iterator[relax.Call]:

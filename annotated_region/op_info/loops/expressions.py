@@ -79,8 +79,7 @@ class Converter:
         """A value in the computation."""
         dtype = str(expr.ty)
         if isinstance(expr, tirx.FloatImm):
-            # NaN is not equal to itself, so it is represented by a string.
-            return ("float", dtype, "nan" if math.isnan(expr.value) else expr.value)
+            return ("float", dtype, _float(expr.value))
         if isinstance(expr, tirx.IntImm):
             return ("int", dtype, int(expr.value))
         if isinstance(expr, tirx.Var) and self._name(expr)[0] == "bound":
@@ -194,6 +193,13 @@ class Converter:
         if isinstance(expr, tirx.Max | tirx.Min):
             return (type(expr).__name__, "int", self.index(expr.a), self.index(expr.b))
         return ("value", self._operator(expr, str(expr.ty)))
+
+
+def _float(number: float) -> float | str:
+    """The number, or a string for NaN, which is not equal to itself, and for -0.0, which is equal to 0.0."""
+    if math.isnan(number):
+        return "nan"
+    return "-0.0" if number == 0 and math.copysign(1, number) < 0 else number
 
 
 def _is_integer(expr: PrimExpr) -> bool:

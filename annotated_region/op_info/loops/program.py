@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from annotated_region.op_info.loops.trees import Extent, Tree, loads_in, renamed, subtrees
 
@@ -36,7 +37,7 @@ class Store:
     value: Tree
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Block:
     """The computation at each point of an iteration domain.
 
@@ -57,13 +58,13 @@ class Block:
     init: tuple[Store, ...]
     stores: tuple[Store, ...]
 
-    @property
+    @cached_property
     def written(self) -> tuple[int, ...]:
         """The buffers that the block writes."""
         stores = (*self.init, *self.stores)
         return tuple(dict.fromkeys(store.buffer for store in stores if store.buffer is not None))
 
-    @property
+    @cached_property
     def loads(self) -> list[Tree]:
         """The loads from buffers that the block does not write, each once."""
         trees = (store.value for store in self.stores)
@@ -90,7 +91,7 @@ class Block:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Program:
     """Blocks in execution order.
 
@@ -124,13 +125,19 @@ class Program:
             tuple(names[b] for b in self.outputs),
         )
 
+    @cached_property
+    def last_reads(self) -> Mapping[int, int]:
+        """The number of the last block that reads each buffer that is read."""
+        return {load[1]: number for number, block in enumerate(self.blocks) for load in block.loads}
+
     def part(self, start: int, stop: int) -> Program:
         """The program of the blocks from `start` to `stop`."""
         blocks = self.blocks[start:stop]
         made = dict.fromkeys(b for block in blocks for b in block.written)
         inputs = dict.fromkeys(load[1] for block in blocks for load in block.loads if load[1] not in made)
-        later = {load[1] for block in self.blocks[stop:] for load in block.loads}
-        outputs = [b for b in made if b in later or b in self.outputs]
+        inside = {load[1] for block in blocks for load in block.loads}
+        # What nobody reads is an output too: fusion leaves the results of an op that are not used.
+        outputs = [b for b in made if b not in inside or b in self.outputs or self.last_reads[b] >= stop]
         return Program(self.tensors, tuple(sorted(inputs)), blocks, tuple(outputs), self.unread)
 
     @property
@@ -138,5 +145,5 @@ class Program:
         """The numbers in the data, each once, in order."""
         trees = [store.value for block in self.blocks for store in (*block.stores, *block.init)]
         parts = (part for tree in trees for part in subtrees(tree))
-        numbers = (part[2] for part in parts if part[0] in ("float", "int"))
-        return list(dict.fromkeys(number for number in numbers if number != "nan"))
+        numbers = dict.fromkeys(part[2] for part in parts if part[0] in ("float", "int"))
+        return [float(number) if number == "-0.0" else number for number in numbers if number != "nan"]

@@ -1,9 +1,9 @@
 """Converts a PrimFunc to its normal form, or rejects it.
 
 Supported are functions as TE and ``FuseTIR`` create them: loop nests that cover the whole domain of one
-block each, with one write to each buffer. Everything else (scheduled code, loops with a predicate, threads,
-nested buffers, opaque statements) is rejected with `NotNormalError`. A symbolic extent is a variable, the
-same wherever it occurs.
+block each, with one write to each buffer. Everything else (scheduled code, loops with a predicate, a step
+or threads, nested buffers, buffers inside others, opaque statements) is rejected with `NotNormalError`. A
+symbolic extent is a variable, the same wherever it occurs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from annotated_region.op_info.loops.expressions import Converter, NotNormalError
 from annotated_region.op_info.loops.program import Block, LoopTensor, Program, Store
 from annotated_region.op_info.loops.trees import Extent, Tree, loads_in
 from annotated_region.tvm_adapter.nodes import BufferType, PrimExpr, SBlock, SBlockRealize
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["NotNormalError", "read_program"]
 
@@ -85,7 +86,13 @@ def _sizes(func: tirx.PrimFunc) -> dict[tirx.Var, Tree]:
 
 def _tensor(buffer: tirx.Var, converter: Converter) -> LoopTensor:
     _require(not buffer.strides, "a buffer has strides")
+    # A variable offset is that of a view, which the caller passes with the tensor.
+    _require(_is_view_or_zero(expect(BufferType, buffer.ty).elem_offset), "a buffer starts inside another one")
     return LoopTensor(tuple(map(converter.extent, buffer.shape)), str(buffer.dtype))
+
+
+def _is_view_or_zero(offset: PrimExpr) -> bool:
+    return isinstance(offset, tirx.Var) or (isinstance(offset, tirx.IntImm) and offset.value == 0)
 
 
 def _sequence(statement: tirx.Stmt) -> Iterator[tirx.Stmt]:
@@ -109,6 +116,7 @@ class _Nest:
         while isinstance(statement, tirx.For):
             serial = statement.kind == tirx.ForKind.SERIAL and statement.thread_binding is None
             _require(serial and self.extent(statement.min) == 0, "a loop is not a plain loop from 0")
+            _require(statement.step is None or self.extent(statement.step) == 1, "a loop has a step")
             self.extents[statement.loop_var] = self.extent(statement.extent)
             statement = statement.body
         realized = _a(SBlockRealize, statement, "a loop does not contain a block")
@@ -116,7 +124,7 @@ class _Nest:
         block = realized.block
         _require(not block.alloc_buffers and not block.match_buffers, "a block has its own buffers")
         self.check_bindings(block, realized.iter_values)
-        spatial, reduction = self.ordered(block)
+        spatial, reduction = self.ordered(block, realized.iter_values)
         iters = {iter_.var: index for index, iter_ in enumerate((*spatial, *reduction))}
         converter = Converter(self.numbers, iters, self.sizes)
         return Block(
@@ -139,7 +147,9 @@ class _Nest:
                 _require(left.pop(loop, None) == extent, "a loop does not cover a domain")
         _require(all(extent == 1 for extent in left.values()), "a loop repeats a block")
 
-    def ordered(self, block: SBlock) -> tuple[list[tirx.IterVar], list[tirx.IterVar]]:
+    def ordered(
+        self, block: SBlock, values: Sequence[PrimExpr]
+    ) -> tuple[list[tirx.IterVar], list[tirx.IterVar]]:
         """The spatial variables in the order in which they index the output, then the reduction variables."""
         kinds: dict[int, list[tirx.IterVar]] = {tirx.IterVar.DataPar: [], tirx.IterVar.CommReduce: []}
         for iter_ in block.iter_vars:
@@ -148,7 +158,21 @@ class _Nest:
         last = _a(tirx.BufferStore, list(_sequence(block.body))[-1], _NO_STORE)
         places = {index: place for place, index in enumerate(last.indices) if isinstance(index, tirx.Var)}
         spatial = sorted(kinds[tirx.IterVar.DataPar], key=lambda iter_: places.get(iter_.var, len(places)))
-        return spatial, kinds[tirx.IterVar.CommReduce]
+        loops = {iter_.var: value for iter_, value in zip(block.iter_vars, values, strict=True)}
+        return spatial, self.nested(kinds[tirx.IterVar.CommReduce], loops)
+
+    def nested(self, reduction: list[tirx.IterVar], loops: Mapping[tirx.Var, PrimExpr]) -> list[tirx.IterVar]:
+        """The reduction variables in the order of their loops, in which they run.
+
+        Those of one value run in any order, and keep their places.
+        """
+        depths = {loop: depth for depth, loop in enumerate(self.extents)}
+        moves = [self.extent(iter_.dom.extent) != 1 for iter_ in reduction]
+        moving = [iter_ for iter_, does_move in zip(reduction, moves, strict=True) if does_move]
+        running = iter(sorted(moving, key=lambda iter_: depths[expect(tirx.Var, loops[iter_.var])]))
+        return [
+            next(running) if does_move else iter_ for iter_, does_move in zip(reduction, moves, strict=True)
+        ]
 
     def stores(self, body: tirx.Stmt, converter: Converter) -> Iterator[Store]:
         for statement in _sequence(body):
