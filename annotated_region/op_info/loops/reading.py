@@ -87,7 +87,7 @@ def _sizes(func: tirx.PrimFunc) -> dict[tirx.Var, Tree]:
 def _tensor(buffer: tirx.Var, converter: Converter) -> LoopTensor:
     _require(not buffer.strides, "a buffer has strides")
     # A variable offset is that of a view, which the caller passes with the tensor.
-    _require(_is_view_or_zero(expect(BufferType, buffer.ty).elem_offset), "a buffer starts inside another one")
+    _require(_is_view_or_zero(expect(BufferType, buffer.ty).elem_offset), "a buffer has an offset")
     return LoopTensor(tuple(map(converter.extent, buffer.shape)), str(buffer.dtype))
 
 
