@@ -12,6 +12,7 @@ from tvm.relax import op
 pytestmark = needs_onednn
 
 N, M = tirx.Var("n", "int64"), tirx.Var("m", "int64")
+END = 2**62
 
 
 def numbers(*shape):
@@ -49,3 +50,33 @@ def test_elements_are_gathered_where_the_call_has_enough_of_them():
         np.testing.assert_array_equal(found, np.take_along_axis(given[:3], indices, 1))
     with pytest.raises(RuntimeError, match="there are 3 indices for 2 elements along axis 0"):
         made.call("main", numbers(2, 5), indices)
+
+
+def test_slices_of_symbolic_axes_begin_and_end_inside_of_them():
+    x, y = var("x", (2, N, 3)), var("y", (M,))
+    begins = [(1, END), (-3, END), (-3, -1), (M, END), (M, M * 2)]
+    made = offload(module([x, y], lambda builder: _doubled(builder, x, begins)))
+    assert not ops_on_host(made.module)
+    for rows, count in ((7, 2), (7, 5), (3, 1), (1, 1), (0, 2), (2, 9)):
+        given, m = numbers(2, rows, 3), count
+        bounds = [(1, END), (-3, END), (-3, -1), (m, END), (m, m * 2)]
+        answers = made.call("main", given, numbers(m))
+        for answer, (begin, end) in zip(answers, bounds, strict=True):
+            np.testing.assert_array_equal(answer, given[:, begin:end] * 2)
+
+
+def _doubled(builder, x, bounds):
+    parts = [builder.emit(op.strided_slice(x, [1], [begin], [end])) for begin, end in bounds]
+    return relax.Tuple([builder.emit(op.multiply(part, relax.const(2.0))) for part in parts])
+
+
+def test_a_slice_that_leaves_its_axis_is_an_error_of_the_call():
+    """Targets are told that it does not; nothing outside is read."""
+    x, y = var("x", (2, N, 3)), var("y", (M,))
+    part = op.strided_slice(x, [1], [M], [M * 2], assume_inbound=True)
+    made = offload(module([x, y], lambda builder: op.multiply(builder.emit(part), relax.const(2.0))))
+    assert not ops_on_host(made.module)
+    given = numbers(2, 6, 3)
+    np.testing.assert_array_equal(made.call("main", given, numbers(3))[0], given[:, 3:] * 2)
+    with pytest.raises(ValueError, match=r"a slice would take elements 4 to 7 of axis 1 .* \(2, 6, 3\)"):
+        made.call("main", given, numbers(4))

@@ -158,7 +158,7 @@ def _split(call: OpConversion) -> tuple[TensorId, ...]:
 
 def _window_problem(op: OpView) -> Problems:
     if _window(op) is None:
-        yield "its begins are neither constant nor extents inside of the data, or its steps are not positive"
+        yield "its begins are unknown or before the data, or its steps are not positive"
 
 
 @converts("relax.strided_slice", types=MOVABLE, result=MOVABLE, unless=_window_problem)
@@ -169,41 +169,52 @@ def _strided_slice(call: OpConversion) -> TensorId:
 
 
 def _window(op: OpView) -> tuple[list[Dim], list[int]] | None:
-    """Begin and step of a strided slice on every axis; None unless known, with positive steps."""
+    """Begin and step of a strided slice on every axis; None unless known, with positive steps.
+
+    In each call the runtime checks that what they select is inside of the data.
+    """
     extents = extents_of(op.arg_types[0]) or ()
     begins: list[Dim] = [0] * len(extents)
     steps = [1] * len(extents)
     axes, *stride = map(_numbers, (op.args[1], *op.args[4:]))
-    first = _dims(op.args[2])
-    if axes is None or first is None or None in stride:
+    given = _dims(op.args[2])
+    if axes is None or given is None or None in stride:
         return None
     by = stride[0] if stride and stride[0] is not None else [1] * len(axes)
-    inside = bool(op.attrs["assume_inbound"])
-    for axis, begin, step in zip(axes, first, by, strict=True):
-        extent = extents[axis]
-        if not isinstance(begin, int):
-            if (
-                step != 1
-                or not inside
-                or not _is_inside(begin, (extents_of(op.out_type) or ())[axis], extent)
-            ):
-                return None
-            begins[axis] = begin
-            continue
-        # In a symbolic extent, a slice is only in bounds if `assume_inbound` is set.
-        if step < 1 or (begin and not isinstance(extent, int) and not (begin > 0 and inside)):
+    for axis, begin, step in zip(axes, given, by, strict=True):
+        first = _first(begin, extents[axis], is_inside=bool(op.attrs["assume_inbound"]))
+        if step < 1 or first is None:
             return None
-        whole = extent if isinstance(extent, int) else begin
-        begins[axis] = min(max(begin + whole if begin < 0 else begin, 0), whole)
-        steps[axis] = step
+        begins[axis], steps[axis] = first, step
     return begins, steps
 
 
-def _is_inside(begin: relax.Expr, count: Dim, extent: Dim) -> bool:
-    """Whether a part of an axis is inside of it for any extents; the runtime does not check it."""
-    return (
-        is_made_of_extents(begin) and bounds_of(begin)[0] >= 0 and bounds_of(extent - begin - count)[0] >= 0
+def _first(begin: Dim, extent: Dim, *, is_inside: bool) -> Dim | None:
+    """The first selected element of an axis: from its end if `begin` is negative, and moved into the axis.
+
+    A slice that is stated to be inside begins as it says. None if that is before the data, or unknown.
+    """
+    if isinstance(begin, int) and isinstance(extent, int):
+        return min(max(begin + extent if begin < 0 else begin, 0), extent)
+    if not isinstance(begin, int) and not is_made_of_extents(begin):
+        return None
+    if is_inside:
+        return begin if bounds_of(begin)[1] >= 0 else None
+    return 0 if isinstance(begin, int) and begin == 0 else _moved_inside(begin, extent)
+
+
+def _moved_inside(begin: Dim, extent: Dim) -> relax.Expr:
+    """The begin as an element of the axis, or its end."""
+    least, largest = bounds_of(begin)
+    zero, one, length, first = (
+        each if isinstance(each, relax.Expr) else tirx.IntImm("int64", each) for each in (0, 1, extent, begin)
     )
+    if least >= 0:
+        return tirx.Min(first, length)
+    if largest < 0:
+        return tirx.Max(tirx.Add(length, first), zero)
+    counts_from_end = tirx.Max(tirx.Min(tirx.Sub(zero, first), one), zero)  # 1 if the begin is negative, or 0
+    return tirx.Max(tirx.Min(tirx.Add(first, tirx.Mul(counts_from_end, length)), length), zero)
 
 
 def _numbers(argument: relax.Expr) -> list[int] | None:

@@ -39,8 +39,21 @@ inline void copy_part(Builder& builder, const NodeRow& node, const Value& whole,
   builder.define(node.output, to, place);
 }
 
+// Begins and extents may be computed from the extents of the inputs; nothing beyond the data is read.
+inline void require_inside(const Builder& builder, const NodeRow& node) {
+  const auto& [begins, steps] = parameters_of<BeginsRow>(node);
+  const Dims &whole = builder.dims(node.inputs[0]), &part = builder.dims(node.output);
+  for (int axis = 0; axis < begins.size; ++axis) {
+    const int64_t first = builder.number(begins[axis]), last = first + (part[axis] - 1) * steps[axis];
+    if (first >= 0 && last < whole[axis]) continue;
+    TVM_FFI_THROW(ValueError) << builder.graph().symbol << ": the inputs are out of range: a slice would take elements "
+                              << first << " to " << last << " of axis " << axis << " of a tensor of shape " << text_of(whole);
+  }
+}
+
 inline void slice(Builder& builder, const NodeRow& node) {
   const int src = node.inputs[0];
+  require_inside(builder, node);
   const auto& [begins, steps] = parameters_of<BeginsRow>(node);
   const Desc from = is_strided(builder.layout(src)) ? builder.layout(src) : builder.plain(src);
   const Place whole = builder.fetch(src, from);
