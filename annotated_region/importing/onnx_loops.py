@@ -80,10 +80,11 @@ class UnrollingImporter(BranchingImporter):
         values = [self._nodes[name] for name in node.input[2:]]
         self._require_body(node, body, 2 + len(values), 1 + len(values))
         collected: list[list[relax.Expr]] = [[] for _ in range(len(body.output) - 1 - len(values))]
-        step = 0
+        step, weights = 0, self._weights(body)
         while goes_on and (count is None or step < count):
-            given = [relax.const(step, "int64"), relax.const(np.array(True)), *values]
-            condition, *results = yield from self._step(node, body, dict(zip(names, given, strict=True)))
+            numbers = [relax.const(step, "int64"), relax.const(np.array(True)), *values]
+            given = dict(zip(names, numbers, strict=True))
+            condition, *results = yield from self._step(node, body, weights, given)
             values = results[: len(values)]
             for parts, result in zip(collected, results[len(values) :], strict=True):
                 parts.append(self._row_of(node, result, 0))
@@ -107,13 +108,14 @@ class UnrollingImporter(BranchingImporter):
         count = self._common_length(node, sources, axes)
         collected: list[list[relax.Expr]] = [[] for _ in range(made)]
         own_axes, own_backwards = self._numbers(node, "scan_output", made)
+        weights = self._weights(body)
         for step in range(count):
             elements = [
                 relax.op.take(source, relax.const(count - 1 - step if back else step), axis)
                 for source, axis, back in zip(sources, axes, backwards, strict=True)
             ]
             given = [*values, *map(self.bb.emit, elements)]
-            results = yield from self._step(node, body, dict(zip(names, given, strict=True)))
+            results = yield from self._step(node, body, weights, dict(zip(names, given, strict=True)))
             values = results[:kept]
             for parts, result, axis in zip(collected, results[kept:], own_axes, strict=True):
                 parts.append(self._row_of(node, result, axis))
@@ -123,22 +125,34 @@ class UnrollingImporter(BranchingImporter):
         rows = [self._joined(node, *each) for each in zip(ordered, own_axes, strict=True)]
         self._give(node, [*values, *rows])
 
+    def _weights(self, body: onnx.GraphProto) -> dict[str, relax.Expr]:
+        """The weights of a body by name, of which all steps read the same copy."""
+        return {each.name: relax.const(self._parse_array(each)) for each in body.initializer}
+
     def _step(
-        self, node: onnx.NodeProto, body: onnx.GraphProto, given: dict[str, relax.Expr]
+        self,
+        node: onnx.NodeProto,
+        body: onnx.GraphProto,
+        weights: dict[str, relax.Expr],
+        given: dict[str, relax.Expr],
     ) -> Generator[onnx.NodeProto, None, list[relax.Expr]]:
         """The nodes of one step; returns the results of the body.
 
-        The values of the body are gone behind it: it may use a name again that is known outside of it.
+        The values of the body are gone behind it: it may use a name again that is known outside of it. The
+        first step adds what `Constant` nodes hold to `weights`.
         """
         self._count_nodes(node, 1)
-        weights = {each.name: relax.const(self._parse_array(each)) for each in body.initializer}
         own = [*weights, *given, *(name for each in body.node for name in each.output)]
         outer = {name: self._nodes[name] for name in own if name in self._nodes}
         before, self._is_in_loop = self._is_in_loop, True
         self._nodes |= weights | given
         for each in body.node:
             self._count_nodes(node, 1 if each.op_type != "If" else len(list(nodes_of([each]))))
+            if each.op_type == "Constant" and each.output[0] in weights:
+                continue
             yield from self._noted([each])
+            if each.op_type == "Constant":
+                weights[each.output[0]] = self._nodes[each.output[0]]
         self._is_in_loop, self.node = before, node
         results = [self._nodes[each.name] for each in body.output]
         for name in own:

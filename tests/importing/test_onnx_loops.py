@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 import pytest
 from kits.importing.onnx_texts import HEAD, run, run_model
+from kits.passes.preparation.preparation_kit import distinct_constants
 from onnx import TensorProto, helper
 
 import annotated_region as ar
@@ -59,6 +60,18 @@ LOOPS = {
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops_are_unrolled(name: str) -> None:
     run(LOOPS[name], ["onnxruntime"], (numbers(2, 4),), (numbers(1, 4),))
+
+
+def test_steps_share_the_weights_of_the_body() -> None:
+    model = onnx.parser.parse_model(
+        HEAD
+        + """(float[n, 4] x) => (float[n, 4] y) <int64 m = {3}> {
+        y = Loop(m, , x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w)
+                <float[4] a = {1, 2, 3, 4}> {
+            k = Constant<value = float[4] {4, 3, 2, 1}>() s = Mul(v, a) w = Add(s, k) d = Identity(c) }> }"""
+    )
+    weights = [each for each in distinct_constants(ar.from_onnx(model)) if each.shape == (4,)]
+    assert sorted(each.tolist() for each in weights) == [[1, 2, 3, 4], [4, 3, 2, 1]]
 
 
 def test_a_loop_is_one_region() -> None:

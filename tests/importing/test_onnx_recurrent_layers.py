@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from kits.onnx_nodes import CONTRIBUTED, Node, by_onnx_runtime, by_tvm, compared, model_of_nodes
+from kits.passes.preparation.preparation_kit import distinct_constants, prepare
 
 import annotated_region as ar
 
@@ -102,3 +103,5 @@ def test_weights_of_bytes(direction, by_column):
     )  # fmt: skip
     model = model_of_nodes([node], {"x": x}, constants, "y h c")
     assert max(compared(model, {"x": x})) <= 1e-5
+    prepared = distinct_constants(prepare(ar.from_onnx(model)))
+    assert sum(each.shape == (HIDDEN, rows) for each in prepared) == count, "each step has weights of its own"

@@ -125,17 +125,26 @@ def _float_product(layer: Layer, index: int) -> Product:
 
 
 def _integer_product(layer: Layer, index: int, position: int) -> Product:
-    """The product with 8-bit weights: ``W`` is at position 1 with its scale at 8, ``R`` at 2 with 10."""
+    """The product with 8-bit weights: ``W`` is at position 1 with its scale at 8, ``R`` at 2 with 10.
+
+    The zero point is subtracted from the weights once, not at each step, where every step would have a copy.
+    """
     node = layer.node
     weight = layer.part(node.tensor(position), index)
     scale, zero = (layer.part(node.tensor(at), index) for at in (6 + 2 * position, 7 + 2 * position))
+    shifted = _less(node, weight, zero)
 
     def product(state: relax.Expr) -> relax.Expr:
         data, data_scale, data_zero = dynamically_quantized(node, state)
-        sums = node.standard("MatMulInteger", [data, weight, data_zero, zero], {})
+        sums = relax.op.matmul(_less(node, data, data_zero), shifted, out_dtype="int32")
         return relax.op.multiply(relax.op.astype(sums, "float32"), relax.op.multiply(data_scale, scale))
 
     return product
+
+
+def _less(node: OnnxNode, data: relax.Expr, zero: relax.Expr) -> relax.Expr:
+    """8-bit data minus its zero point, as int32."""
+    return node.emit(relax.op.subtract(*(relax.op.astype(each, "int32") for each in (data, zero))))
 
 
 def _results(layer: Layer, run: Callable[[int], Run]) -> relax.Expr:

@@ -9,6 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from annotated_region.expr_map import ExprSet
 from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.passes.prepare_for_inference import PrepareForInference
 
@@ -97,6 +98,15 @@ def constants(mod: tvm.IRModule) -> list[np.ndarray]:
         if isinstance(mod[name], relax.Function):
             relax.analysis.post_order_visit(mod[name], visit)
     return found
+
+
+def distinct_constants(mod: tvm.IRModule) -> list[np.ndarray]:
+    """Each constant of ``main`` once, however many ops read it."""
+    found = ExprSet()
+    relax.analysis.post_order_visit(
+        mod["main"], lambda expr: found.add(expr) if isinstance(expr, tvm.ir.GenericConst) else None
+    )
+    return [each.value.numpy() for each in found]
 
 
 def run(mod: tvm.IRModule, *arrays: np.ndarray) -> list[np.ndarray]:
