@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from annotated_region.errors import ModelError
 from annotated_region.importing.torch_masks import assign_by_masks
+from annotated_region.importing.torch_selections import compute_all_rows
 from annotated_region.printable import first_line
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
         if str(node.target) in _IGNORED and not node.users:
             copy.graph.erase_node(node)
     assign_by_masks(copy.graph)
+    compute_all_rows(copy.graph)
     copy.graph.eliminate_dead_code()
     return copy
 

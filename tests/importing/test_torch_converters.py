@@ -17,11 +17,23 @@ import annotated_region as ar
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
 SIZES = ((2, 7), (1, 5), (3, 12))
-GROUPS = ("arithmetic", "indexing", "slices", "views", "scatters", "reductions", "numbers", "special")
+GROUPS = (
+    "arithmetic",
+    "indexing",
+    "slices",
+    "views",
+    "scatters",
+    "reductions",
+    "numbers",
+    "special",
+    "selections",
+)
 REFUSED = {
     "antialiasing between corners": r"_upsample_bilinear2d_aa\.default \(.*\): antialias=True with align",
     "an op without converter": r"^no converter for logcumsumexp\.default \(Each \(.*\.py:\d+\)\); pass one",
     "truth values as an index": r"^index\.Tensor \(.*\): how many elements truth values select depends",
+    "quotients of selected whole numbers": r"index\.Tensor \(.*\): how many elements truth values select",
+    "selected rows beside others": r"index\.Tensor \(.*\): how many elements truth values select depends",
     "places of maxima": r"max_pool2d_with_indices\.default \(.*\): return_indices=True is not supported",
     "a reduction into a scalar": r"scatter_reduce\.two \(.*\): it is not supported with these arguments",
     "a sorter": r"searchsorted\.Tensor \(.*\): a sorter is not supported; sort the rows",

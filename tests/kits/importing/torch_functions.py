@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional
 
 from kits.importing.torch_images import IMAGES, SIZES
+from kits.importing.torch_selections import SELECTIONS
 from kits.importing.torch_slices import every_other, every_third_column
 from kits.importing.torch_special import SPECIAL
 
@@ -424,6 +425,7 @@ NORMS = {
 }
 
 GROUPS = {
+    "selections": SELECTIONS,
     "arithmetic": ARITHMETIC,
     "indexing": INDEXING,
     "slices": SLICES,
@@ -444,6 +446,8 @@ REFUSED = {
     ),
     "an op without converter": lambda x: torch.logcumsumexp(x, 1),
     "truth values as an index": lambda x: x[x > 0],
+    "quotients of selected whole numbers": lambda x: ((x * 9).long()[x > 0] // (x * 9).long()[x > 0]).sum(),
+    "selected rows beside others": lambda x: x[x > 0].cumsum(0).sum(),
     "places of maxima": lambda x: functional.max_pool2d(x, 2, return_indices=True)[1],
     "a reduction into a scalar": lambda x: x.sum().scatter_reduce(
         0, numbers(x)[0, 0, 0] * 0, x.amax(), "prod"

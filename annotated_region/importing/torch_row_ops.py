@@ -1,0 +1,299 @@
+"""Ops of selected rows as ops of all rows, where each row of a result depends on its own row only."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from annotated_region.tvm_adapter.types import expect
+
+if TYPE_CHECKING:
+    import torch
+    from torch import fx
+
+__all__ = ["AllRows", "argument_of", "axes_of", "name_of", "selected_extents"]
+
+_DIVISIONS = {"div", "floor_divide", "remainder", "fmod"}
+_COPIES = {"_to_copy", "clone", "alias"}
+
+
+@dataclass(frozen=True)
+class AllRows:
+    """Computes with all rows what a program computes with those that a mask selects.
+
+    Attributes
+    ----------
+    graph
+        The graph; nodes are added where it inserts.
+    mask
+        The truth values of the first axes.
+    """
+
+    graph: fx.Graph
+    mask: fx.Node
+    _known: dict[fx.Node, fx.Node | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, graph: fx.Graph, mask: object) -> AllRows | None:
+        """With a mask; None if it is another index."""
+        value = getattr(mask, "meta", {}).get("val")
+        return cls(graph, mask) if str(getattr(value, "dtype", "")) == "torch.bool" else None
+
+    @classmethod
+    def behind(cls, graph: fx.Graph, value: fx.Node) -> AllRows | None:
+        """With the mask that selects the rows from which a value is computed; None if there is none."""
+        waiting, seen = [value], {value}
+        while waiting:
+            node = waiting.pop()
+            if name_of(node) == "index":
+                return cls.of(graph, node.args[1][0]) if len(node.args[1]) == 1 else None
+            fresh = [each for each in node.all_input_nodes if each not in seen and selected_extents(each)]
+            seen.update(fresh)
+            waiting += fresh
+        return None
+
+    @property
+    def aten(self) -> torch._ops._OpNamespace:
+        """The operators of ATen."""
+        return _torch().ops.aten
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether the mask has several axes, which become one."""
+        return bool(self.mask.meta["val"].ndim > 1)
+
+    def call(self, target: torch._ops.OpOverload, *args: object, **kwargs: object) -> fx.Node:
+        """A new node, with the value that tracing would note."""
+        nodes = importlib.import_module("torch.fx.node")
+        made = self.graph.call_function(target, args, kwargs)
+        made.meta = {key: each for key, each in self.mask.meta.items() if key not in ("val", "tensor_meta")}
+        given, named = nodes.map_arg((args, kwargs), lambda each: each.meta["val"])
+        with self.mask.meta["val"].fake_mode:
+            made.meta["val"] = target(*given, **named)
+        return made
+
+    def extents(self, tensor: fx.Node, first: int = 0) -> list[object]:
+        """The extents of a tensor from an axis on: numbers, or nodes."""
+        return [
+            each if isinstance(each, int) else self.call(self.aten.sym_size.int, tensor, axis)
+            for axis, each in enumerate(tensor.meta["val"].shape)
+            if axis >= first
+        ]
+
+    def flat(self, data: fx.Node) -> fx.Node | None:
+        """A tensor with one axis in place of those of the mask; None if it may have other extents."""
+        shapes = importlib.import_module("torch.fx.experimental.symbolic_shapes")
+        wanted = self.mask.meta["val"].shape
+        found = data.meta["val"].shape[: len(wanted)]
+        if len(found) < len(wanted) or not all(
+            shapes.statically_known_true(one == other) for one, other in zip(found, wanted, strict=True)
+        ):
+            return None
+        if not self.is_joined:
+            return data
+        return self.call(self.aten.view.default, data, [-1, *self.extents(data, len(wanted))])
+
+    def spread(self, whole: fx.Node) -> fx.Node:
+        """The mask with an axis for each axis of a tensor of all rows."""
+        rank = whole.meta["val"].ndim
+        if rank == 1 and not self.is_joined:
+            return self.mask
+        return self.call(self.aten.view.default, self.mask, [-1, *[1] * (rank - 1)])
+
+    def count(self, whole: fx.Node, axes: Sequence[int]) -> fx.Node | None:
+        """The number of selected elements along the rows and other axes; None if one is symbolic."""
+        extents = [whole.meta["val"].shape[axis] for axis in axes]
+        if not all(isinstance(each, int) for each in extents):
+            return None
+        rows = self.call(self.aten.sum.dim_IntList, self.mask, list(range(self.mask.meta["val"].ndim)))
+        return self.call(self.aten.mul.Tensor, rows, math.prod(extents))
+
+    def whole(self, node: fx.Node) -> fx.Node | None:
+        """What a node computes of selected rows, of all rows; None if the selected ones might differ."""
+        if node not in self._known:
+            self._known[node] = self._whole(node)
+        return self._known[node]
+
+    def _whole(self, node: fx.Node) -> fx.Node | None:
+        if name_of(node) == "index":
+            indices = node.args[1]
+            return self.flat(node.args[0]) if len(indices) == 1 and _same(indices[0], self.mask) else None
+        if name_of(node) == "sym_size":
+            tensor = self.whole(node.args[0]) if node.args[1] == 0 else None
+            return None if tensor is None else self.call(self.aten.sym_size.int, tensor, 0)
+        if node.target is operator.getitem:
+            return self._normalized(*node.args)
+        if not _has_rows(node) or not _keeps_rows(node):
+            return None
+        parts: dict[fx.Node, fx.Node] = {}
+        for each in node.all_input_nodes:
+            part = self.whole(each) if selected_extents(each) else each
+            if part is None:
+                return None
+            parts[each] = part
+        nodes = importlib.import_module("torch.fx.node")
+        args, kwargs = nodes.map_arg((node.args, node.kwargs), lambda each: parts[each])
+        return self.call(node.target, *args, **kwargs)
+
+    def _normalized(self, norm: fx.Node, number: int) -> fx.Node | None:
+        """The rows that a layer norm normalizes one by one."""
+        if name_of(norm) != "native_layer_norm" or number != 0:
+            return None
+        data, extents, *others = norm.args
+        is_by_rows = _has_rows(data) and len(extents) < data.meta["val"].ndim
+        whole = self.whole(data) if is_by_rows and not any(map(selected_extents, others)) else None
+        return None if whole is None else self.first(self.call(norm.target, whole, extents, *others))
+
+    def first(self, results: fx.Node) -> fx.Node:
+        """The first of several results."""
+        made = self.graph.call_function(operator.getitem, (results, 0))
+        made.meta = {**results.meta, "val": results.meta["val"][0]}
+        return made
+
+
+def _torch() -> ModuleType:
+    return importlib.import_module("torch")  # installed, since there is a graph
+
+
+def name_of(node: fx.Node) -> str:
+    """The op of ATen without its overload, such as ``"add"``; empty for any other node."""
+    target = str(node.target)
+    return target.split(".")[1] if target.startswith("aten.") else ""
+
+
+def argument_of(node: fx.Node, place: int, name: str, *, default: object = None) -> object:
+    """An argument of a node by its place or its name."""
+    return node.args[place] if place < len(node.args) else node.kwargs.get(name, default)
+
+
+def axes_of(node: fx.Node, rank: int) -> list[int]:
+    """The axes that the second argument of a node names, from the front; all if there are none."""
+    given = argument_of(node, 1, "dim")
+    named = given if isinstance(given, list | tuple) else [] if given is None else [given]
+    return sorted(expect(int, axis) % rank for axis in named or range(rank))
+
+
+def selected_extents(node: object) -> bool:
+    """Whether an extent of a tensor, or a number, depends on how many elements a mask selects."""
+    value = getattr(node, "meta", {}).get("val")
+    return any(map(_is_counted, getattr(value, "shape", (value,))))
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether two arguments are computed alike from the same nodes."""
+    if one is other:
+        return True
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    kind = importlib.import_module("torch.fx").Node
+    if isinstance(one, kind) and isinstance(other, kind):
+        return _is_same_call(one, other)
+    return type(one) is type(other) and bool(one == other)
+
+
+def _is_same_call(one: fx.Node, other: fx.Node) -> bool:
+    return (
+        one.op == "call_function"
+        and one.target is other.target
+        and not _is_random(one)
+        and _same(one.args, other.args)
+        and one.kwargs.keys() == other.kwargs.keys()
+        and all(_same(one.kwargs[name], other.kwargs[name]) for name in one.kwargs)
+    )
+
+
+def _is_random(node: fx.Node) -> bool:
+    return bool(_torch().Tag.nondeterministic_seeded in getattr(node.target, "tags", ()))
+
+
+def _has_rows(node: fx.Node) -> bool:
+    """Whether a tensor has the selected rows in its first axis, and other extents in the others."""
+    shape = getattr(node.meta.get("val"), "shape", ())
+    if not shape or isinstance(shape[0], int) or not shape[0].node.expr.is_Symbol:
+        return False
+    return _is_counted(shape[0]) and not any(map(_is_counted, shape[1:]))
+
+
+def _is_counted(number: object) -> bool:
+    """Whether a number depends on how many elements masks select."""
+    shapes = importlib.import_module("torch.fx.experimental.symbolic_shapes")
+    return getattr(number, "node", None) is not None and bool(shapes.free_unbacked_symbols(number))
+
+
+def _keeps_rows(node: fx.Node) -> bool:
+    """Whether each row of the result depends on its own row only, and is an error for no row."""
+    name, value = name_of(node), node.meta["val"]
+    if _torch().Tag.pointwise in getattr(node.target, "tags", ()) or name in _COPIES:
+        is_division = name in _DIVISIONS and not value.dtype.is_floating_point
+        return not (is_division or _is_random(node)) and all(
+            map(_is_beside(value.ndim), node.all_input_nodes)
+        )
+    return name in _ALONG and _ALONG[name](node)
+
+
+def _is_beside(rank: int) -> Callable[[fx.Node], bool]:
+    """Whether an operand has the rows of a result of this rank, or none."""
+
+    def is_beside(operand: fx.Node) -> bool:
+        shape = getattr(operand.meta["val"], "shape", None)
+        if shape is None:
+            return not selected_extents(operand)
+        if selected_extents(operand):
+            return len(shape) == rank and _has_rows(operand)
+        return len(shape) < rank or shape[0] == 1
+
+    return is_beside
+
+
+def _is_along_others(node: fx.Node) -> bool:
+    """Whether an op works along axes behind the rows."""
+    return _has_rows(node.args[0]) and 0 not in axes_of(node, node.args[0].meta["val"].ndim)
+
+
+def _is_new_behind(node: fx.Node) -> bool:
+    return _has_rows(node.args[0]) and 0 not in axes_of(node, node.meta["val"].ndim)
+
+
+def _is_product(place: int) -> Callable[[fx.Node], bool]:
+    """Whether only one operand of a product, at this place, has selected rows."""
+
+    def is_product(node: fx.Node) -> bool:
+        having = [index for index, each in enumerate(node.args) if selected_extents(each)]
+        return having == [place] and _has_rows(node.args[place])
+
+    return is_product
+
+
+def _is_view(node: fx.Node) -> bool:
+    """Whether a reshape keeps the rows apart."""
+    return _has_rows(node.args[0]) and not any(map(selected_extents, node.args[1][1:]))
+
+
+_ALONG: Mapping[str, Callable[[fx.Node], bool]] = {
+    **dict.fromkeys(
+        (
+            "_softmax",
+            "_log_softmax",
+            "cumsum",
+            "slice",
+            "select",
+            "squeeze",
+            "sum",
+            "mean",
+            "amax",
+            "amin",
+            "var",
+        ),
+        _is_along_others,
+    ),
+    "unsqueeze": _is_new_behind,
+    "mm": _is_product(0),
+    "addmm": _is_product(1),
+    "view": _is_view,
+}
+"""Ops that are no elementwise functions, and when they keep rows apart."""
