@@ -6,14 +6,23 @@ which it is fused with its neighbours.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import nullcontext
+from itertools import chain, count
 
 import tvm
 from tvm import relax
 
 from annotated_region.checked import checked
 from annotated_region.extraction.call_sites import PrimitiveCall, primitive_calls
-from annotated_region.functions.modules import require_well_formed
+from annotated_region.functions.modules import (
+    entries_of,
+    functions_to_partition,
+    passed,
+    require_well_formed,
+    updated,
+)
+from annotated_region.functions.shape_variables import in_order_of_appearance
 from annotated_region.host_targets import HostTarget, host_target
 from annotated_region.serial import one_at_a_time
 from annotated_region.tvm_adapter.types import expect, set_type
@@ -46,7 +55,7 @@ def extract_fused_functions(
     Raises
     ------
     InvalidModuleError
-        The module is not well formed.
+        The module is not well formed, or a pass of TVM fails with it.
     UsageError
         An argument has the wrong type, or TVM does not know the target.
 
@@ -65,23 +74,26 @@ def extract_fused_functions(
 def fused(mod: tvm.IRModule, target: HostTarget | None = None, *, lowered: bool = True) -> tvm.IRModule:
     """The module after TVM's lowering and fusion; parameters are those of `extract_fused_functions`."""
     require_well_formed(mod)
-    public = any(
-        function.attrs and "global_symbol" in function.attrs for _, function in mod.functions_items()
-    )
-    # If all functions are private, nothing determines which of them are dead.
-    entries = None if public else [name.name_hint for name in mod.get_global_vars()]
     passes = [
         relax.transform.DecomposeOpsForInference(),
         relax.transform.CanonicalizeBindings(),
         # Dead code is never called, and FuseOps fails on some of it.
-        relax.transform.DeadCodeElimination(entries),
+        relax.transform.DeadCodeElimination(),
         relax.transform.LegalizeOps(),
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FuseOps(),
         *([relax.transform.FuseTIR()] if lowered else []),
     ]
     with host_target(target) if target is not None else nullcontext():
-        return tvm.transform.Sequential(passes, name="fuse")(mod)
+        return passed(_with_entries(mod), *passes)
+
+
+def _with_entries(mod: tvm.IRModule) -> tvm.IRModule:
+    """`mod` with its functions public if none is; TVM removes those that no public function calls."""
+    if entries_of(mod) is None:
+        return mod
+    functions = functions_to_partition(mod)
+    return updated(mod, {name: func.with_attr("global_symbol", name.name_hint) for name, func in functions})
 
 
 def _lowered_module(module: tvm.IRModule, calls: dict[tvm.ir.GlobalVar, PrimitiveCall]) -> tvm.IRModule:
@@ -95,6 +107,7 @@ def _lowered_module(module: tvm.IRModule, calls: dict[tvm.ir.GlobalVar, Primitiv
 def _relax_module(module: tvm.IRModule, calls: dict[tvm.ir.GlobalVar, PrimitiveCall]) -> tvm.IRModule:
     """The functions in Relax, and the TensorIR functions that they call, under their names."""
     result = tvm.IRModule()
+    taken = {symbol.name_hint for symbol in module.get_global_vars()}
     bodies: dict[tvm.ir.GlobalVar, tvm.tirx.PrimFunc] = {}
     for callee, call in calls.items():
         function = module[callee]
@@ -102,8 +115,9 @@ def _relax_module(module: tvm.IRModule, calls: dict[tvm.ir.GlobalVar, PrimitiveC
             name = callee.name_hint
             function = function.without_attr("Primitive")
         else:
-            name = _free_name(module, result, callee.name_hint)
+            name = _free_name(f"fused_{callee.name_hint}", taken)
             function = _alone(call.call)
+        taken.add(name)
         public = function.with_attr("global_symbol", name)
         symbol = tvm.ir.GlobalVar(name)
         set_type(symbol, public.ty)
@@ -115,12 +129,9 @@ def _relax_module(module: tvm.IRModule, calls: dict[tvm.ir.GlobalVar, PrimitiveC
     return result
 
 
-def _free_name(module: tvm.IRModule, result: tvm.IRModule, name: str) -> str:
-    taken = {symbol.name_hint for part in (module, result) for symbol in part.get_global_vars()}
-    wanted, count = f"fused_{name}", 1
-    while wanted in taken:
-        wanted, count = f"fused_{name}_{count}", count + 1
-    return wanted
+def _free_name(wanted: str, taken: Collection[str]) -> str:
+    names = chain([wanted], (f"{wanted}_{number}" for number in count(1)))
+    return next(name for name in names if name not in taken)
 
 
 def _alone(call: relax.Call) -> relax.Function:
@@ -140,9 +151,10 @@ def _alone(call: relax.Call) -> relax.Function:
 
 def _closed(function: relax.Function) -> relax.Function:
     """The function with fresh shape variables, each defined by a parameter."""
-    free = relax.analysis.free_symbolic_vars(function)
+    types = [*(param.ty for param in function.params), function.ret_ty]
+    free = in_order_of_appearance(relax.analysis.free_symbolic_vars(function), types)
     if free:
-        sizes = relax.Var("sizes", relax.ShapeType(list(free)))
+        sizes = relax.Var("sizes", relax.ShapeType(free))
         function = relax.Function([*function.params, sizes], function.body, function.ret_ty)
     return relax.utils.copy_with_new_vars(function)
 

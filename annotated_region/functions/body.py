@@ -20,9 +20,9 @@ from annotated_region.dataflow.graph import DEAD, DataflowGraph, NodeKind
 from annotated_region.dataflow.leaves import LeafTable
 from annotated_region.expr_map import ExprMap
 from annotated_region.functions.rewriting import replace_operands, typed
+from annotated_region.functions.shape_variables import in_order_of_appearance
 from annotated_region.ids import NodeId
 from annotated_region.tvm_adapter.nodes import Constant
-from annotated_region.tvm_adapter.types import shape_vars_of
 
 __all__ = ["CompositeFunction", "FunctionBody", "Surroundings", "composite_function"]
 
@@ -159,7 +159,8 @@ class FunctionBody(ABC):
         func = self._function(result, attributes)
         if not self.source.is_symbolic:
             return func
-        hidden = _in_order_of_appearance(relax.analysis.free_symbolic_vars(func), self.bindings)
+        types = [binding.var.ty for binding in self.bindings]
+        hidden = in_order_of_appearance(relax.analysis.free_symbolic_vars(func), types)
         if hidden:
             self.hidden = relax.ShapeExpr(hidden)
             self.new_param("shape_vars", self.hidden.ty)
@@ -178,17 +179,6 @@ class FunctionBody(ABC):
 def _is_shape_var(expr: relax.Expr) -> bool:
     """Whether an unbound variable is a number that a shape parameter can pass."""
     return isinstance(expr.ty, tvm.ir.PrimType) and str(expr.ty) == "int64"
-
-
-def _in_order_of_appearance(found: Sequence[relax.Var], bindings: Sequence[relax.Binding]) -> list[relax.Var]:
-    """The variables that TVM found, which come in address order, in a deterministic order."""
-    if len(found) < 2:
-        return list(found)
-    rank: ExprMap[int] = ExprMap()
-    for binding in bindings:
-        for var in shape_vars_of(binding.var.ty):
-            rank.setdefault(var, len(rank))
-    return sorted(found, key=lambda var: (rank.get(var, len(rank)), var.name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,17 @@ from tvm import relax
 from annotated_region.errors import InvalidModuleError
 
 __all__ = [
+    "entries_of",
     "functions_to_partition",
+    "passed",
     "replace_functions",
     "require_well_formed",
     "updated",
     "without_uncalled",
 ]
+
+# What TVM's passes, and legalizations in Python, raise for modules that they do not expect.
+_FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 
 # Attributes of functions that a code generator or kernel already owns.
 _OWNED = ("Codegen", "Composite", "Primitive", "kCodegen")
@@ -53,6 +58,33 @@ def updated(mod: tvm.IRModule, functions: Mapping[tvm.ir.GlobalVar, tvm.ir.BaseF
     for global_var, func in changed.items():
         result.update_func(global_var, func)
     return result
+
+
+def passed(mod: tvm.IRModule, *passes: tvm.transform.Pass) -> tvm.IRModule:
+    """The module after TVM's passes.
+
+    Raises
+    ------
+    InvalidModuleError
+        A pass fails with the module.
+    """
+    for each in passes:
+        try:
+            mod = tvm.transform.Sequential([each])(mod)
+        except _FAULTS as error:
+            raise InvalidModuleError(f"TVM's pass {each.info.name} fails with the module: {error}") from error
+    return mod
+
+
+def entries_of(mod: tvm.IRModule) -> list[str] | None:
+    """The functions from which dead code is determined, as ``DeadCodeElimination`` expects them.
+
+    None stands for the public ones. With private functions of Relax only, every function counts as an entry:
+    none can be shown to be dead.
+    """
+    functions = (function for function in mod.functions.values() if isinstance(function, relax.Function))
+    public = any(function.attrs and function.attrs.get("global_symbol") for function in functions)
+    return None if public else [name.name_hint for name in mod.get_global_vars()]
 
 
 def without_uncalled(before: tvm.IRModule, after: tvm.IRModule) -> tvm.IRModule:

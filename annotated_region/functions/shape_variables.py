@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import tvm
 from tvm import relax, tirx
 
+from annotated_region.expr_map import ExprMap
 from annotated_region.tvm_adapter.arithmetic import visit
-from annotated_region.tvm_adapter.types import expect
+from annotated_region.tvm_adapter.types import expect, shape_vars_of
 
-__all__ = ["variables_in", "with_shapes_of"]
+__all__ = ["in_order_of_appearance", "variables_in", "with_shapes_of"]
 
 
 def variables_in(*numbers: relax.Expr | int) -> list[tirx.Var]:
@@ -19,6 +20,17 @@ def variables_in(*numbers: relax.Expr | int) -> list[tirx.Var]:
     for number in numbers:
         visit(number, [(tirx.Var, found.setdefault)])
     return list(found)
+
+
+def in_order_of_appearance(found: Sequence[relax.Var], types: Iterable[tvm.ir.Type]) -> list[relax.Var]:
+    """The variables that TVM found, in address order, in the order of their first use in the types."""
+    if len(found) < 2:
+        return list(found)
+    rank: ExprMap[int] = ExprMap()
+    for ty in types:
+        for var in shape_vars_of(ty):
+            rank.setdefault(var, len(rank))
+    return sorted(found, key=lambda var: (rank.get(var, len(rank)), var.name))
 
 
 def with_shapes_of(func: relax.Function, args: Sequence[relax.Expr]) -> relax.Function:

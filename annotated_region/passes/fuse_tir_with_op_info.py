@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import tvm
 from tvm import relax
 
+from annotated_region.functions.modules import passed
 from annotated_region.op_info.attach import attach
 from annotated_region.op_info.infer import composition_of
 from annotated_region.op_info.info import Composition
@@ -28,12 +29,18 @@ __all__ = ["FuseTIRWithOpInfo"]
 @module_pass
 @dataclass(frozen=True)
 class FuseTIRWithOpInfo(ModulePass):
-    """Fuse the PrimFuncs that primitive functions call, and attach the composition of their ops."""
+    """Fuse the PrimFuncs that primitive functions call, and attach the composition of their ops.
+
+    Raises
+    ------
+    InvalidModuleError
+        TVM cannot fuse a function.
+    """
 
     def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
         """Called by TVM's pass manager."""
         composed = _compositions(mod)
-        fused = relax.transform.FuseTIR()(mod)
+        fused = passed(mod, relax.transform.FuseTIR())
         result = fused.clone()
         for global_var, func in fused.functions_items():
             composition = composed.get(global_var.name_hint)

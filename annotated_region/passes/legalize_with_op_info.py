@@ -22,6 +22,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.checked import checked_class
+from annotated_region.functions.modules import passed
 from annotated_region.op_info.attach import attach, attached, composition_of_lowering
 from annotated_region.passes.module_pass import ModulePass, module_pass
 from annotated_region.tvm_adapter.types import expect
@@ -42,6 +43,11 @@ class LegalizeWithOpInfo(ModulePass):
     customize_legalize_map
         Legalizations by op name, which override the registered ones, as in ``LegalizeOps``.
 
+    Raises
+    ------
+    InvalidModuleError
+        An op cannot be lowered.
+
     Notes
     -----
     Each op is lowered once, as without op info; the attribute costs about ten microseconds more.
@@ -52,7 +58,7 @@ class LegalizeWithOpInfo(ModulePass):
     def transform_module(self, mod: tvm.IRModule, _context: tvm.ir.transform.PassContext) -> tvm.IRModule:
         """Called by TVM's pass manager."""
         wrapped = {name: _describing(legalize) for name, legalize in self._legalizations(mod).items()}
-        return relax.transform.LegalizeOps(wrapped)(mod)
+        return passed(mod, relax.transform.LegalizeOps(wrapped))
 
     def _legalizations(self, mod: tvm.IRModule) -> dict[str, Legalization]:
         """The legalization of each op in the module, in order of first use."""

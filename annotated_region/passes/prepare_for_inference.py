@@ -51,9 +51,15 @@ import tvm
 from tvm import relax
 
 from annotated_region.checked import checked_class
-from annotated_region.errors import BuildError, InvalidModuleError
+from annotated_region.errors import BuildError
 from annotated_region.functions.known_shapes import with_known_shapes
-from annotated_region.functions.modules import functions_to_partition, require_well_formed, updated
+from annotated_region.functions.modules import (
+    entries_of,
+    functions_to_partition,
+    passed,
+    require_well_formed,
+    updated,
+)
 from annotated_region.op_info.infer import proved_composition_of
 from annotated_region.op_info.raising import LoweredCalls
 from annotated_region.passes.host_repairs.negative_places import take_from_the_front
@@ -199,10 +205,7 @@ def _swept(mod: tvm.IRModule, claimants: Claimants) -> tvm.IRModule:
 
 def _tidied(mod: tvm.IRModule) -> tvm.IRModule:
     """`mod` without aliases, tuples that are only unpacked, and dead code."""
-    functions = (function for function in mod.functions.values() if isinstance(function, relax.Function))
-    public = any(function.attrs.get("global_symbol") for function in functions)
-    # With private functions of Relax only, every function counts as an entry: none can be shown to be dead.
-    entries = None if public else [name.name_hint for name in mod.get_global_vars()]
+    entries = entries_of(mod)
     direct = {name: with_fields_read_directly(function) for name, function in functions_to_partition(mod)}
     mod = _applied(_updated(mod, direct), relax.transform.CanonicalizeBindings())
     alive = {name: without_dead_bindings(function) for name, function in functions_to_partition(mod)}
@@ -211,11 +214,7 @@ def _tidied(mod: tvm.IRModule) -> tvm.IRModule:
 
 def _applied(mod: tvm.IRModule, *passes: tvm.transform.Pass) -> tvm.IRModule:
     """`mod` after TVM's `passes`, with functions that we do not partition restored."""
-    try:
-        result = tvm.transform.Sequential(passes)(mod)
-    except (RuntimeError, ValueError, TypeError) as error:  # and subclasses, such as InternalError
-        names = ", ".join(each.info.name for each in passes)
-        raise InvalidModuleError(f"TVM's pass {names} fails with the module: {error}") from error
+    result = passed(mod, *passes)
     ours = {name for name, _ in functions_to_partition(mod)}
     left = {name.name_hint for name in result.get_global_vars()}
     foreign = [name for name in mod.get_global_vars() if name not in ours and name.name_hint in left]

@@ -115,3 +115,60 @@ def test_generated_modules_are_extracted_in_both_forms(mod):
     relax.analysis.well_formed(as_relax)
     entries = [f for _name, f in as_relax.functions_items() if isinstance(f, relax.Function)]
     assert len(entries) == len(lowered.get_global_vars())
+
+
+PRIVATE = """
+@I.ir_module
+class Module:
+    @T.prim_func(s_tir=True)
+    def own(x: T.Buffer((4,), "float32"), out: T.Buffer((4,), "float32")):
+        for i in range(4):
+            with T.sblock("own"):
+                v = T.axis.spatial(4, i)
+                out[v] = x[v] * T.float32(2)
+
+    @R.function(private=True)
+    def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        with R.dataflow():
+            y = R.call_tir(Module.own, (x,), out_ty=R.Tensor((4,), "float32"))
+            R.output(y)
+        return y
+"""
+
+
+def test_private_functions_beside_public_lowered_ones_are_called():
+    assert names_of(ar.extract_fused_functions(tvm.script.from_source(PRIVATE))) == ["own"]
+
+
+@pytest.mark.parametrize("lowered", [True, False])
+def test_what_tvm_cannot_lower_is_an_error_of_the_project(lowered):
+    mod = tvm.script.from_source("""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32"), shape: R.Shape([6])) -> R.Tensor((6,), "float32"):
+        with R.dataflow():
+            y = R.reshape(x, shape)
+            R.output(y)
+        return y
+""")
+    for use in (
+        lambda: ar.extract_fused_functions(mod, lowered=lowered),
+        lambda: ar.passes.LegalizeWithOpInfo()(mod),
+    ):
+        with pytest.raises(ar.InvalidModuleError, match="TVM's pass LegalizeOps fails with the module"):
+            use()
+
+
+def test_sizes_come_in_the_order_of_their_use():
+    sizes = [tvm.tirx.Var(f"n{number}", "int64") for number in range(8)]
+    x = relax.Var("x", relax.TensorType([sum(sizes[1:], sizes[0])], "float32"))
+    shape = relax.Var("shape", relax.ShapeType(sizes))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, shape]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.exp(x))
+        builder.emit_func_output(out)
+    function = ar.extract_fused_functions(builder.get(), lowered=False)["fused_tir_exp"]
+    *_, last = function.params
+    assert [size.name for size in last.ty.values] == [size.name for size in sizes]
