@@ -310,6 +310,8 @@ class _Walker:
         frame = self.open_frame()
         for param in value.params:
             self.external(param)
+            for var in _shape_vars(param.ty):
+                self.shape_vars.add(var)
         operands = self.body(value.body, f"the local function {binding.var.name!r} in {scope.path}")
         self.close_frame(frame, self.node(binding, value, NodeKind.BOUNDARY, scope, operands))
 

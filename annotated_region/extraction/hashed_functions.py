@@ -100,7 +100,8 @@ class FusedFunction:
 
 
 def _tensor_type(buffer: tvm.tirx.Var) -> relax.TensorType:
-    return relax.TensorType(list(buffer.shape), str(buffer.dtype))
+    # Relax has only sizes of 64 bits; TensorIR has any integers.
+    return relax.TensorType([extent.astype("int64") for extent in buffer.shape], str(buffer.dtype))
 
 
 @checked

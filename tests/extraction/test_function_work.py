@@ -133,3 +133,28 @@ def test_operations_are_those_of_tvms_estimate_on_a_light_model(name):
             assert function.flops == estimate_tir_flops(tvm.IRModule({"main": function.func})), function.name
             compared += 1
     assert compared >= 5
+
+
+def test_sizes_of_32_bits_are_sizes():
+    mod = tvm.script.from_source("""
+@I.ir_module
+class Module:
+    @T.prim_func(private=True, s_tir=True)
+    def halved(x_handle: T.handle, out_handle: T.handle):
+        n = T.int32()
+        x = T.match_buffer(x_handle, (n,), "float32")
+        out = T.match_buffer(out_handle, (n,), "float32")
+        for i in range(n):
+            with T.sblock("halved"):
+                v = T.axis.spatial(n, i)
+                out[v] = x[v] * T.float32(0.5)
+
+    @R.function
+    def main(x: R.Tensor((8,), "float32")) -> R.Tensor((8,), "float32"):
+        y = R.call_tir(Module.halved, (x,), out_ty=R.Tensor((8,), "float32"))
+        return y
+""")
+    (function,) = ar.extract_hashed_functions(mod).values()
+    (size,) = function.inputs[0].shape.values
+    assert str(size.ty) == "int64"
+    assert function.bytes is None

@@ -402,3 +402,22 @@ def test_the_partitioned_module_computes_the_same_bits(tally, regions):
     if external(part):
         same_answers(mod, part, *arguments_of(mod["main"]))
         tally["compiled and compared"] += 1
+
+
+def test_regions_of_a_local_function_share_no_size_with_it():
+    mod = tvm.script.from_source("""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
+        @R.function
+        def inner(y: R.Tensor(("n", 3), "float32")) -> R.Tensor(("n", 3), "float32"):
+            z = R.nn.relu(y)
+            return z
+
+        out: R.Tensor((2, 3), "float32") = inner(x)
+        return out
+""")
+    partitioned = ar.partition(mod, ["dnnl"], cross_compile=True)
+    assert len(partitioned.get_global_vars()) == 2
+    relax.analysis.well_formed(partitioned)
