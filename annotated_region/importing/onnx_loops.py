@@ -194,7 +194,7 @@ class UnrollingImporter(BranchingImporter):
             raise self._declined(
                 node,
                 "has a number of steps that is not constant; where it is an extent of an input, give that a "
-                "number (shape_dict)",
+                "number (shape_dict, --shape)",
             )
         return int(numbers.item())
 
@@ -216,7 +216,8 @@ class UnrollingImporter(BranchingImporter):
         if known is None or len(set(known.tolist())) != 1:
             raise self._declined(
                 node,
-                f"has inputs of the lengths {', '.join(map(str, extents))}; it needs one (shape_dict)",
+                f"has inputs of the lengths {', '.join(map(str, extents))}; "
+                "it needs one (shape_dict, --shape)",
             )
         return int(known[0])
 

@@ -48,8 +48,9 @@ def from_onnx(
     limits
         The limits of the isolated process; `Limits()` by default.
     options
-        Further arguments of ``tvm.relax.frontend.onnx.from_onnx``, such as ``shape_dict``; for an isolated
-        import they must be representable as JSON.
+        Further arguments of ``tvm.relax.frontend.onnx.from_onnx``; for an isolated import they must be
+        representable as JSON. Of these, ``shape_dict`` gives shapes to inputs, by name. There None leaves an
+        extent as the model has it, such as a symbolic batch: ``{"frames": [None, 80, 3000]}``.
 
     Raises
     ------

@@ -33,6 +33,7 @@ from annotated_region.importing.onnx_converters.conversion import (
 from annotated_region.importing.onnx_extents import with_named_extents
 from annotated_region.importing.onnx_functions import OnnxGraph, expanded, nodes_of
 from annotated_region.importing.onnx_order import in_order
+from annotated_region.importing.onnx_shapes import with_given_shapes
 from annotated_region.importing.onnx_small_integers import with_bytes
 from annotated_region.importing.onnx_sparse import with_dense_constants
 from annotated_region.importing.onnx_versions import modern_model
@@ -141,8 +142,9 @@ def _imported(
     ops, given = ops_of_tvm() | LOOPS, dict(options)
     opset = _opset(model)
     used: Any = given.pop("opset", None)
-    _require_tensors(model.graph, name, _names(given.get("shape_dict")))
+    _require_tensors(model.graph, name, frozenset(_shapes(given)))
     graph = with_named_extents(expanded(model, opset, is_covered))
+    graph, given["shape_dict"] = with_given_shapes(graph, _shapes(given), name)
     graph = with_dense_constants(replace(graph, node=in_order(graph.node)), name)
     graph = with_bytes(graph, name)
     _require_sound(graph, name, opset, is_known)
@@ -179,8 +181,9 @@ def _require_usable(options: Mapping[str, object], inputs: Sequence[str], name: 
                 )
 
 
-def _names(shapes: object) -> frozenset[str]:
-    return frozenset(shapes) if isinstance(shapes, Mapping) else frozenset()
+def _shapes(options: Mapping[str, object]) -> Mapping[str, object]:
+    given = options.get("shape_dict")
+    return given if isinstance(given, Mapping) else {}
 
 
 def _require_tensors(graph: onnx.GraphProto, name: str, shaped: frozenset[str]) -> None:

@@ -133,6 +133,14 @@ def test_bench_measures_targets_and_peers(model):
     assert "times the first" in called("bench", model, "--targets", "dnnl", "--rounds", "1").stdout
 
 
+def test_inputs_get_shapes(model, tmp_path):
+    finished = called("explain", model, "--targets", "dnnl", "--ops", "--json", "--shape", "x=2,3,?,?")
+    assert "float32[2, 3, 8, 8]" in finished.stdout, finished.stderr
+    (tmp_path / "module.py").write_text(SCRIPT)
+    finished = called("explain", tmp_path / "module.py", "--targets", "dnnl", "--shape", "x=2,3")
+    assert_refused(finished, 1, "is not an ONNX model, and only inputs of those can be given shapes")
+
+
 def test_bench_asks_what_extents_are(tmp_path):
     text = SCRIPT.replace("@I.ir_module", 'n = TypeVar("n")\n\n\n@I.ir_module').replace("(2, 3)", "(n, 3)")
     (tmp_path / "module.py").write_text(text)

@@ -44,6 +44,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--keep": ("relax.nothing", "", "two\nlines"),
     "--accuracy": SHARES,
     "--extent": (*COMMON, "batch", "batch=", "batch=-1", "batch=x", "batch=" + "9" * 30, "nothing=2"),
+    "--shape": ("x", "x=", "x=-1", "x=1,,2", "nothing=2", "x=?"),
     "--rtol": SHARES,
     "--atol": SHARES,
     "--reference": (*COMMON, "dnll"),

@@ -29,9 +29,13 @@ def model() -> ModelProto:
             "shape_dict names 'X', which is no input of the model 'net'; its inputs are",
         ),
         ({"dtype_dict": {"y": "int8"}}, "dtype_dict names 'y', which is no input of the model 'net'"),
+        (
+            {"shape_dict": {"x": [None, 3]}},
+            "shape_dict gives the input 'x' of the model 'net' 2 extents; it has 1, of which None leaves one",
+        ),
         ({"shape_dict": [3]}, r"shape_dict is [3]; pass a dictionary by the names of inputs"),
     ],
-    ids=["misspelt", "unknown", "shape of nothing", "type of a result", "list"],
+    ids=["misspelt", "unknown", "shape of nothing", "type of a result", "rank", "list"],
 )
 @pytest.mark.parametrize("isolated", [False, True], ids=["here", "isolated"])
 def test_an_option_that_does_not_fit(options: Mapping[str, Any], message: str, isolated: bool) -> None:
@@ -44,3 +48,11 @@ def test_an_option_that_does_not_fit(options: Mapping[str, Any], message: str, i
 def test_options_that_fit(isolated: bool) -> None:
     mod = ar.from_onnx(model(), isolated=isolated, shape_dict={"x": [3]}, dtype_dict={"x": "float32"})
     assert [int(each) for each in mod["main"].ret_ty.shape] == [3]
+
+
+def test_an_extent_may_stay_as_it_is() -> None:
+    two = model()
+    for value in (*two.graph.input, *two.graph.output):
+        value.type.tensor_type.shape.dim.add().dim_param = "m"
+    kept, number = ar.from_onnx(two, shape_dict={"x": [None, 3]})["main"].params[0].ty.shape
+    assert (str(kept), int(number)) == ("n", 3)

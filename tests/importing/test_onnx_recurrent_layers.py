@@ -6,6 +6,7 @@ from kits.onnx_nodes import CONTRIBUTED, Node, by_onnx_runtime, by_tvm, compared
 from kits.passes.preparation.preparation_kit import distinct_constants, prepare
 
 import annotated_region as ar
+from annotated_region.errors import ModelError
 
 CLOSE = 2e-6
 LENGTH, BATCH, SIZE, HIDDEN = 4, 3, 5, 6
@@ -105,3 +106,15 @@ def test_weights_of_bytes(direction, by_column):
     assert max(compared(model, {"x": x})) <= 1e-5
     prepared = distinct_constants(prepare(ar.from_onnx(model)))
     assert sum(each.shape == (HIDDEN, rows) for each in prepared) == count, "each step has weights of its own"
+
+
+def test_a_sequence_of_unknown_length_is_declined():
+    model, _ = layer("GRU", "forward")
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n + 1"
+    other = model.graph.input.add(name="other")
+    other.type.tensor_type.elem_type = 1
+    other.type.tensor_type.shape.dim.add().dim_param = "n"
+    message = r"has a sequence of unknown length, n \+ 1; give it a number \(shape_dict, --shape\)"
+    with pytest.raises(ModelError, match=message):
+        ar.from_onnx(model)
+    assert ar.from_onnx(model, shape_dict={"x": [LENGTH, None, None]})

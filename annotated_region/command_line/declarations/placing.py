@@ -47,6 +47,15 @@ def add_placement_arguments(parser: argparse.ArgumentParser, also: str = "") -> 
     )
     complete_files(model)
     add_limits_argument(parser)
+    parser.add_argument(
+        "--shape",
+        type=_assignment(_shape, "INPUT=N,N..."),
+        action="append",
+        default=[],
+        metavar="INPUT=N,N...",
+        help="the shape of an input of an ONNX model whose extents must be numbers, such as the length of a "
+        "sequence; ? leaves an extent as it is; may be given several times",
+    )
     add_policy_arguments(parser, needs_targets=not also)
     _add_constraint_arguments(parser)
     parser.add_argument(
@@ -147,6 +156,11 @@ def _names(text: str) -> list[str]:
     if not all(names):
         raise argparse.ArgumentTypeError(f"{text!r} is not a comma-separated list of names")
     return names
+
+
+def _shape(text: str) -> list[int | None]:
+    """Extents, of which None is one that stays as the model has it."""
+    return [None if each.strip() == "?" else count(each) for each in text.split(",")]
 
 
 def _assignment(read: Callable[[str], Value], form: str = "NAME=VALUE") -> Callable[[str], tuple[str, Value]]:

@@ -45,7 +45,7 @@ def _sizes(node: OnnxNode, rank: int) -> list[int]:
     sizes = [each for each in numbers[2:] if isinstance(each, int)]
     node.require(
         len(sizes) + 2 == len(numbers) and len(sizes) == rank,
-        f"has the size {numbers}; the extents of the image must be numbers (shape_dict)",
+        f"has the size {numbers}; the extents of the image must be numbers (shape_dict, --shape)",
     )
     node.require(0 < np.prod(sizes, dtype="float64") <= _LARGEST, f"has an image of the extents {sizes}")
     return sizes

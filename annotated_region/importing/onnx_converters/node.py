@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["FLOATS", "OnnxNode", "dtype_of", "is_one", "rank_of", "shape_text"]
 
 FLOATS = ("float32", "float16", "float64")
+_TYPED_NUMBER = re.compile(r"\bT\.int64\((-?\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +61,9 @@ class OnnxNode:
     opset: int
 
     def declined(self, why: str) -> ModelError:
-        """The error for a node that is not supported, with a reason."""
-        return ModelError(f"{self.where} {why}")
+        """The error for a node that is not supported, with a reason, in which numbers lose TVM's types."""
+        plain = _TYPED_NUMBER.sub(r"\1", why)
+        return ModelError(f"{self.where} {plain}")
 
     def require(self, condition: bool, why: str) -> None:
         """Decline the node unless the condition holds.

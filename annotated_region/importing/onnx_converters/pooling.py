@@ -39,7 +39,8 @@ def _pooled(node: OnnxNode) -> relax.Expr:
     data = node.tensor(0, FLOATS)
     node.require(
         node.proto.op_type == "MaxPool",
-        "has SAME padding of symbolic extents, which depends on them; give them numbers (shape_dict)",
+        "has SAME padding of symbolic extents, which depends on them; "
+        "give them numbers (shape_dict, --shape)",
     )
     wider = extended(node, data, begins, ends, -math.inf)
     return replace(node, inputs=(wider,)).by_tvm(auto_pad=b"NOTSET", pads=(0,) * 2 * len(begins), ceil_mode=0)

@@ -104,7 +104,7 @@ class Layer:
         found = self.node.shape(self.node.tensor(0))[1 if self.batch_first else 0]
         if not isinstance(found, int):
             raise self.node.declined(
-                f"has a sequence of unknown length, {found}; give it a number (shape_dict)"
+                f"has a sequence of unknown length, {found}; give it a number (shape_dict, --shape)"
             )
         return found
 

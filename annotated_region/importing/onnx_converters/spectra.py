@@ -29,7 +29,9 @@ def _transformed(node: OnnxNode) -> relax.Expr:
     axis = _axis(node, rank)
     given = shape[axis]
     if not isinstance(given, int):
-        raise node.declined(f"transforms an axis of unknown length, {given}; give it a number (shape_dict)")
+        raise node.declined(
+            f"transforms an axis of unknown length, {given}; give it a number (shape_dict, --shape)"
+        )
     length = _number(node, 1, "dft_length", given)
     inverse, onesided = (bool(node.integer(name, 0, 0, 1)) for name in ("inverse", "onesided"))
     node.require(not (inverse and onesided), "inverts a onesided transform, which is not supported")

@@ -21,7 +21,7 @@ def _squeezed(node: OnnxNode) -> relax.Expr:
     node.require(
         given is not None or "axes" in node.attributes or not unknown,
         f"squeezes all axes of one element, and the extents {', '.join(map(str, unknown))} are unknown; "
-        "give them numbers (shape_dict)",
+        "give them numbers (shape_dict, --shape)",
     )
     axes = None if given is None else known_numbers(given)
     if axes is None or not all(-len(extents) <= axis < len(extents) for axis in axes.ravel().tolist()):
@@ -30,9 +30,23 @@ def _squeezed(node: OnnxNode) -> relax.Expr:
     if all(isinstance(extents[axis], int) for axis in squeezed):
         return node.by_tvm()
     wanted = [1 if axis in squeezed else extent for axis, extent in enumerate(extents)]
-    if not node.may_have_extents(data, wanted):
+    if any(isinstance(extents[axis], int) and extents[axis] != 1 for axis in squeezed):
         return node.by_tvm()
+    _require_one(node, [extents[axis] for axis in sorted(squeezed)])
     return relax.op.squeeze(node.with_extents(data, wanted), sorted(squeezed))
+
+
+def _require_one(node: OnnxNode, extents: list[Extent]) -> None:
+    """Decline extents that no check at the beginning of a call can tell to be 1, as in a branch of an `If`.
+
+    PyTorch exports ``x.squeeze(2)`` as such a branch, which is taken if the extent is 1.
+    """
+    unknown = next((each for each in extents if not node.equations.can_check(each, 1)), None)
+    node.require(
+        unknown is None,
+        f"squeezes an axis of {unknown} elements, which may not be one when it runs; "
+        "give the inputs numbers for their extents (shape_dict, --shape)",
+    )
 
 
 def _extents(node: OnnxNode) -> tuple[Extent, ...]:

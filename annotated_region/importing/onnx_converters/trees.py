@@ -267,7 +267,8 @@ def _chosen(node: OnnxNode, forest: _Forest, weights: np.ndarray) -> relax.Expr:
     rows, width = node.shape(data)
     # Nothing checks places while they are read, so each feature must exist in each call.
     node.require(
-        isinstance(width, int) or not forest.depth, f"has {width} features; give it a number (shape_dict)"
+        isinstance(width, int) or not forest.depth,
+        f"has {width} features; give it a number (shape_dict, --shape)",
     )
     least, most = int(forest.feature.min()), int(forest.feature.max())
     is_inside = not forest.depth or (least >= 0 and isinstance(width, int) and most < width)
