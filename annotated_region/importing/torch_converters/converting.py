@@ -9,6 +9,7 @@ from annotated_region.importing.torch_converters import (  # noqa: F401 - each r
     bilinear,
     boxes,
     clamps,
+    complementary_errors,
     convolutions,
     copies,
     deformed,

@@ -74,3 +74,17 @@ def angle_of(node: TorchNode, high: relax.Expr, wide: relax.Expr) -> relax.Expr:
         found = node.emit(relax.op.where(condition, mirrored, found))
     below = node.emit(relax.op.negative(found))
     return node.emit(relax.op.where(is_negative(node, high), below, found))
+
+
+@converts("hypot.default")
+def hypotenuse(node: TorchNode) -> relax.Expr:
+    """``sqrt(x * x + y * y)``, of quotients by the larger number, whose squares do not overflow."""
+    sides = [node.emit(relax.op.abs(node.cast(node.tensor(place), node.dtype))) for place in (0, 1)]
+    larger = node.emit(relax.op.maximum(*sides))
+    inverse = node.emit(relax.op.divide(relax.const(1, node.dtype), larger))
+    are_finite = [node.emit(relax.op.isfinite(each)) for each in (larger, inverse)]
+    is_divisor = node.emit(relax.op.logical_and(*are_finite))
+    divisor = node.emit(relax.op.where(is_divisor, larger, relax.const(1, node.dtype)))
+    quotients = [node.emit(relax.op.divide(each, divisor)) for each in sides]
+    sum_ = node.emit(relax.op.add(*(node.emit(relax.op.multiply(each, each)) for each in quotients)))
+    return node.emit(relax.op.multiply(divisor, node.emit(relax.op.sqrt(sum_))))

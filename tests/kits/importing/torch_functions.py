@@ -298,6 +298,17 @@ NUMBERS = {
         torch.cummin(numbers(x).int(), -1)[0],
         torch.cummax(numbers(x)[:, 0, 0], 0).values,
     ),
+    "extremes so far, and their places": lambda x: (
+        *torch.cummax((x * 2).round(), 1),
+        *torch.cummin(torch.where(x > 1, torch.nan, x), -1),
+        *torch.cummax(torch.where(x < 0, -torch.inf, x), 0),
+        *torch.cummin(numbers(x), 1),
+    ),
+    "logarithms of sums so far": lambda x: (
+        torch.logcumsumexp(x * 40, 1),
+        torch.logcumsumexp(torch.where(x < 0, -torch.inf, x), -1),
+        torch.logcumsumexp(torch.where(x > 1, torch.inf, x), 0),
+    ),
     "falling ranges": lambda x: (
         torch.arange(12, -12, -1),
         torch.arange(12, -11, -2),
@@ -444,7 +455,7 @@ REFUSED = {
     "antialiasing between corners": lambda x: torch.nn.functional.interpolate(
         x[None], size=(3, 3), mode="bilinear", antialias=True, align_corners=True
     ),
-    "an op without converter": lambda x: torch.logcumsumexp(x, 1),
+    "an op without converter": torch.digamma,
     "truth values as an index": lambda x: x[x > 0],
     "quotients of selected whole numbers": lambda x: ((x * 9).long()[x > 0] // (x * 9).long()[x > 0]).sum(),
     "selected rows beside others": lambda x: x[x > 0].cumsum(0).sum(),
@@ -460,7 +471,6 @@ REFUSED = {
     "smoothed bytes": lambda x: functional.interpolate(
         numbers(x)[None].to(torch.uint8), (3, 3), mode="bilinear", antialias=True
     ),
-    "extremes so far of floats": lambda x: torch.cummax(x, 1)[0],
     "an effect": lambda x: torch.linalg.inv(x[0, :3, :3]),
     "random numbers": lambda x: x + torch.randn_like(x),
     "random places": lambda x: x[torch.randint(0, 2, (3,))],

@@ -21,6 +21,18 @@ SPECIAL = {
         functional.elu(x, 0.5),
         functional.celu(x, 2.0),
     ),
+    "complements of the error function": lambda x: (
+        torch.erfc(3 * x),
+        torch.erfc(3 * x.abs().clamp(max=2)) * torch.exp(9 * x.abs().clamp(max=2) ** 2),
+        torch.special.erfcx(x),
+        torch.special.log_ndtr(5 * x),
+        torch.erfc((x > 0).long()),
+    ),
+    "hypotenuses": lambda x: (
+        torch.hypot(x, x.flip(-1)),
+        torch.hypot(x * 1e25, x * 1e24) * 1e-25,
+        torch.hypot(x * 0, torch.tensor([0.0, 1e-30, torch.inf, -torch.inf, 3.0, 0.0, -0.0, 1.0])),
+    ),
     "inverses of the error function": lambda x: (
         torch.erfinv(x / 3),
         torch.erfinv(1 - torch.exp(-4 - 3 * x.abs())),
