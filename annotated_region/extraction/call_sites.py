@@ -83,7 +83,10 @@ def _callee(mod: tvm.IRModule, call: relax.Call) -> tvm.ir.GlobalVar | None:
 
 
 def is_primitive(function: tvm.ir.BaseFunc) -> bool:
-    """Whether a function is TensorIR, or was created by ``FuseOps``."""
+    """Whether a function is TensorIR that writes tensors, or was created by ``FuseOps``.
+
+    TensorIR that returns a number computes extents and conditions.
+    """
     if isinstance(function, relax.Function):
         return bool(function.attrs) and "Primitive" in function.attrs
-    return isinstance(function, tvm.tirx.PrimFunc)
+    return isinstance(function, tvm.tirx.PrimFunc) and not isinstance(function.ret_type, tvm.ir.PrimType)

@@ -6,7 +6,7 @@ which it is fused with its neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from itertools import chain, count
 
@@ -135,18 +135,26 @@ def _free_name(wanted: str, taken: Collection[str]) -> str:
 
 
 def _alone(call: relax.Call) -> relax.Function:
-    """A function that consists of one ``call_tir``."""
+    """A function that consists of one call: a ``call_tir``, or one that passes the results too."""
+    if isinstance(call.op, tvm.ir.GlobalVar):
+        params = [relax.Var(f"p{index}", argument.ty) for index, argument in enumerate(call.args)]
+        return _calling(call, params, params, is_pure=False)
     operands = call.args[1]
     fields = list(operands.fields) if isinstance(operands, relax.Tuple) else [operands]
     params = [relax.Var(f"p{index}", field.ty) for index, field in enumerate(fields)]
     shapes = [relax.Var("shape", rest.ty) for rest in call.args[2:]]
+    return _calling(call, [*params, *shapes], [call.args[0], relax.Tuple(params), *shapes], is_pure=True)
+
+
+def _calling(
+    call: relax.Call, params: Sequence[relax.Var], arguments: Sequence[relax.Expr], is_pure: bool
+) -> relax.Function:
     result = relax.Var("out", call.ty)
-    inner = relax.Call(
-        call.op, [call.args[0], relax.Tuple(params), *shapes], call.attrs, call.ty_args, ret_ty=call.ty
-    )
-    body = relax.SeqExpr([relax.DataflowBlock([relax.VarBinding(result, inner)])], result)
+    inner = relax.Call(call.op, arguments, call.attrs, call.ty_args, ret_ty=call.ty)
+    block = relax.DataflowBlock if is_pure else relax.BindingBlock
+    body = relax.SeqExpr([block([relax.VarBinding(result, inner)])], result)
     set_type(body, call.ty)
-    return _closed(relax.Function([*params, *shapes], body, call.ty))
+    return _closed(relax.Function(params, body, call.ty, is_pure))
 
 
 def _closed(function: relax.Function) -> relax.Function:
@@ -163,10 +171,7 @@ def _called_by(function: relax.Function) -> list[tvm.ir.GlobalVar]:
     found: dict[tvm.ir.GlobalVar, None] = {}
     for block in function.body.blocks:
         for binding in block.bindings:
-            if isinstance(binding.value, relax.Call) and isinstance(binding.value.op, tvm.ir.Op):
-                found.update(
-                    (argument, None)
-                    for argument in binding.value.args
-                    if isinstance(argument, tvm.ir.GlobalVar)
-                )
+            if isinstance(binding.value, relax.Call):
+                parts = (binding.value.op, *binding.value.args)
+                found.update((part, None) for part in parts if isinstance(part, tvm.ir.GlobalVar))
     return list(found)

@@ -36,6 +36,7 @@ _WEIGHTS = {
 _BINARY = (
     *(tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max),
     *(tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.And, tirx.Or),
+    *(tirx.BitwiseAnd, tirx.BitwiseOr, tirx.BitwiseXor, tirx.LShift, tirx.RShift),
 )
 # Statements without operations of their own.
 _PLAIN = (tirx.SeqStmt, SBlockRealize, SBlock, tirx.AttrStmt, tirx.AllocBuffer, tirx.DeclBuffer)
@@ -137,7 +138,7 @@ def _operands(expr: PrimExpr) -> tuple[PrimExpr, ...]:
         return expr.a, expr.b
     if isinstance(expr, tirx.Cast):
         return (expr.value,)
-    return (expr.a,) if isinstance(expr, tirx.Not) else ()
+    return (expr.a,) if isinstance(expr, tirx.Not | tirx.BitwiseNot) else ()
 
 
 def _number(extent: PrimExpr) -> int:

@@ -158,3 +158,8 @@ class Module:
     (size,) = function.inputs[0].shape.values
     assert str(size.ty) == "int64"
     assert function.bytes is None
+
+
+def test_bitwise_arithmetic_counts():
+    (function,) = functions_of(lambda x: relax.op.bitwise_and(x, x), (4, 6), dtype="int32")
+    assert function.flops == 24

@@ -172,3 +172,36 @@ def test_sizes_come_in_the_order_of_their_use():
     function = ar.extract_fused_functions(builder.get(), lowered=False)["fused_tir_exp"]
     *_, last = function.params
     assert [size.name for size in last.ty.values] == [size.name for size in sizes]
+
+
+HOST = """
+@I.ir_module
+class Module:
+    @T.prim_func(private=True, s_tir=True)
+    def is_even(n: T.int64) -> T.bool:
+        T.func_attr({"tirx.is_host_func": True})
+        return n % T.int64(2) == T.int64(0)
+
+    @T.prim_func(private=True, s_tir=True)
+    def own(x: T.Buffer((4,), "float32"), out: T.Buffer((4,), "float32")):
+        for i in range(4):
+            with T.sblock("own"):
+                v = T.axis.spatial(4, i)
+                out[v] = x[v] * T.float32(2)
+
+    @R.function(pure=False)
+    def main(x: R.Tensor((4,), "float32"), n: T.int64) -> R.Tensor((4,), "float32"):
+        even = Module.is_even(n)
+        R.assert_op(even, format="odd")
+        y = R.builtin.alloc_tensor(R.shape([4]), R.dtype("float32"), 0, "global")
+        Module.own(x, y)
+        return y
+"""
+
+
+def test_calls_without_call_tir_are_extracted_if_they_write_tensors():
+    mod = tvm.script.from_source(HOST)
+    assert names_of(ar.extract_fused_functions(mod)) == ["own"]
+    alone = ar.extract_fused_functions(mod, lowered=False)
+    assert names_of(alone) == ["fused_own", "own"]
+    relax.analysis.well_formed(alone)

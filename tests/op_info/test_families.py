@@ -120,6 +120,31 @@ def test_two_sizes_are_not_taken_for_one():
     assert ar.infer_op_info(tvm.script.from_source(other)) is None
 
 
+INTEGERS = [tensor(2, 3, dtype="int32") for _ in range(2)]
+TRUTHS = [tensor(2, 3, dtype="bool") for _ in range(2)]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        relax.op.bitwise_and(*INTEGERS),
+        relax.op.bitwise_not(INTEGERS[0]),
+        relax.op.left_shift(*INTEGERS),
+        relax.op.right_shift(*INTEGERS),
+        relax.op.bitwise_or(*TRUTHS),
+        relax.op.logical_xor(*TRUTHS),
+        relax.op.argmax(tensor(2, 3), 1, True),
+        nn.softplus(tensor(2, 3)),
+    ],
+    ids=lambda call: call.op.name,
+)
+def test_what_tvm_lowers_to_operators_and_pairs_is_inferred(call):
+    info = ar.infer_op_info(lowered(module_of(call)))
+    assert info is not None
+    assert info.name == call.op.name
+    assert dict(info.attrs) == attributes_of(call.attrs)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
 def test_nothing_is_printed_while_ops_are_learned(dtype, capfd):
     func = lowered(module_of(relax.op.not_equal(tensor(2, 3, dtype=dtype), tensor(2, 3, dtype=dtype))))

@@ -70,6 +70,7 @@ def _makers(dtype: str) -> Iterator[tuple[int, int, Maker]]:
         yield 1, 1, lambda x, n, f=f: f(_scalar(x[0], n[0]), x[0])  # type: ignore[misc]
     yield 1, 1, lambda x, n: relax.op.nn.leakyrelu(x[0], n[0])
     yield 1, 2, lambda x, n: relax.op.clip(x[0], n[0], n[1])
+    yield 1, 1, lambda x, n: relax.op.nn.softplus(x[0], 1.0, n[0])  # the product with 1 is not in the code
     yield 1, 2, lambda x, n: relax.op.nn.softplus(x[0], n[0], n[1])
     yield 3, 0, lambda x, _: relax.op.where(x[0], x[1], x[2])
 

@@ -30,6 +30,11 @@ _BINARY = (
     tirx.FloorMod,
     tirx.Max,
     tirx.Min,
+    tirx.BitwiseAnd,
+    tirx.BitwiseOr,
+    tirx.BitwiseXor,
+    tirx.LShift,
+    tirx.RShift,
 )
 
 
@@ -102,6 +107,8 @@ class Converter:
             return self.condition(expr)
         if isinstance(expr, tirx.Cast):
             return ("Cast", dtype, self.data(expr.value))
+        if isinstance(expr, tirx.BitwiseNot):
+            return ("BitwiseNot", dtype, self.data(expr.a))
         if isinstance(expr, _BINARY):
             return commuted((type(expr).__name__, dtype, self.data(expr.a), self.data(expr.b)))
         if isinstance(expr, relax.Call) and isinstance(expr.op, tvm.ir.Op) and not _has_attrs(expr):

@@ -130,14 +130,18 @@ class Program:
         """The number of the last block that reads each buffer that is read."""
         return {load[1]: number for number, block in enumerate(self.blocks) for load in block.loads}
 
+    def _is_used(self, block: Block) -> bool:
+        return any(b in self.last_reads or b in self.outputs for b in block.written)
+
     def part(self, start: int, stop: int) -> Program:
         """The program of the blocks from `start` to `stop`."""
         blocks = self.blocks[start:stop]
         made = dict.fromkeys(b for block in blocks for b in block.written)
         inputs = dict.fromkeys(load[1] for block in blocks for load in block.loads if load[1] not in made)
-        inside = {load[1] for block in blocks for load in block.loads}
-        # What nobody reads is an output too: fusion leaves the results of an op that are not used.
-        outputs = [b for b in made if b not in inside or b in self.outputs or self.last_reads[b] >= stop]
+        # What a useless block writes is an output too: fusion leaves results of an op that are not used.
+        unused = {b for block in blocks if not self._is_used(block) for b in block.written}
+        later = {b for b in made if self.last_reads.get(b, 0) >= stop}
+        outputs = [b for b in made if b in unused or b in later or b in self.outputs]
         return Program(self.tensors, tuple(sorted(inputs)), blocks, tuple(outputs), self.unread)
 
     @property
