@@ -62,6 +62,7 @@ greater_equal: _Op
 hamming_window: _Op
 index_put: _Op
 index_tensor: _Op
+isfinite: _Op
 isnan: _Op
 less: _Op
 less_equal: _Op
