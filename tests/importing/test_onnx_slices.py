@@ -18,14 +18,18 @@ def numbers(*shape: int) -> np.ndarray:
 BOUNDS = [
     (-1, FIRST, -1), (-1, FIRST + 1, -1), (-1, -(2**31), -1), (-1, FIRST + 1, -2), (-2, 0, -1),
     (2, FIRST + 1, -1), (LAST, -4, -2), (1, LAST, 1), (0, 2**31 - 1, 1), (-3, LAST, 1), (0, -1, 1),
-    (FIRST, LAST, 2), (1, -1, 2), (-4, -2, 1),
+    (FIRST, LAST, 2), (1, -1, 2), (-4, -2, 1), (2, -1, 1), (-3, 2, 1), (1, -2, 2), (-1, 1, -1), (1, -3, -1),
+    (-2, 3, -2), (3, 3, 1), (-1, -2, 1), (1, 4, -1), (-1, FIRST, 1), (LAST, 3, 1),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("target", ["dnnl", "onnxruntime"])
 @pytest.mark.parametrize(("start", "end", "step"), BOUNDS)
 def test_axes_of_unknown_extent(start: int, end: int, step: int, target: str) -> None:
-    """Images are flipped so; TVM computed with the farthest bounds, and its extents overflowed."""
+    """Images are flipped so; TVM computed with the farthest bounds, and its extents overflowed.
+
+    Nothing is between some bounds, along any axis or along a short one, where TVM's extents are negative.
+    """
     text = f"""(float[n, t, 4] x) => (float[n, u, 4] y) <int64[1] a = {{1}}, int64[1] s = {{{start}}},
         int64[1] e = {{{end}}}, int64[1] k = {{{step}}}> {{ z = Slice(x, s, e, a, k) y = Relu(z) }}"""
     run(text, [target], (numbers(2, 5, 4),), (numbers(1, 2, 4),), (numbers(1, 7, 4),))

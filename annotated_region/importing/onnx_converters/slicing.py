@@ -10,6 +10,12 @@ place ``i``::
 
     Slice(x, starts=-1, ends=-9223372036854775807, steps=-2)    =>    flip(x)[0:n:2]
 
+Where the end lies in front of the start, nothing is between them, and TVM's result has a negative extent.
+Such bounds become 0 and 0. If one bound counts from the end and the other from the front, this depends on the
+extent of the axis; then the length is computed::
+
+    Slice(x, starts=2, ends=-1)    =>    begin = min(2, n), x[begin : begin + max(n - 3, 0)]
+
 Bounds that are computed from extents give their difference as the extent of the result, and TVM reads beyond
 the data if they lie outside. Each call is checked for it (`annotated_region.importing.equations`).
 """
@@ -71,31 +77,53 @@ def _between_numbers(node: OnnxNode) -> relax.Expr:
     if starts is None or ends is None or data is None or not _has_shape(data):
         return node.by_tvm()
     axes, steps = _axes_and_steps(node, len(starts))
-    windows = [*map(_AxisSlice, axes, starts, ends, steps)]
-    if all(_is_left_to_tvm(each, node.shape(data)) for each in windows):
+    shape = node.shape(data)
+    given = [*map(_AxisSlice, axes, starts, ends, steps)]
+    windows = [_AxisSlice(each.axis, 0, 0, 1) if each.is_empty(shape[each.axis]) else each for each in given]
+    if windows == given and all(_is_left_to_tvm(each, shape) for each in windows):
         return node.by_tvm()
     for each in windows:
         if each.step < 0:
             data = node.emit(relax.op.flip(data, each.axis))
-    forward = [each.forward(node.shape(data)[each.axis]) for each in windows]
+    forward = [each.forward(shape[each.axis]) for each in windows]
     data = _part(node, data, [each for each in forward if each.is_constant], is_inside=False)
     return _part(node, data, [each for each in forward if not each.is_constant], is_inside=True)
 
 
 @dataclass(frozen=True, slots=True)
 class _AxisSlice:
-    """The bounds along one axis."""
+    """The bounds along one axis.
+
+    Attributes
+    ----------
+    axis, begin, end, step
+        As `Slice` has them.
+    extent
+        The extent of the axis, if the bounds are those of a step forward.
+    is_clamped
+        Whether the bounds are places of the axis, in order, whatever its extent.
+    """
 
     axis: int
     begin: Extent
     end: Extent
     step: int
     extent: Extent = 0
+    is_clamped: bool = False
 
     @property
     def is_constant(self) -> bool:
         """Whether the bounds are numbers, or the end is that of the axis; they are clamped to the axis."""
         return isinstance(self.begin, int) and (isinstance(self.end, int) or self.end is self.extent)
+
+    def is_empty(self, extent: Extent) -> bool:
+        """Whether nothing is between the bounds: along this axis, or along one of any extent."""
+        if not isinstance(self.begin, int) or not isinstance(self.end, int):
+            return False
+        if isinstance(extent, int):
+            return not range(extent)[self.begin : self.end : self.step]
+        low, high = (self.begin, self.end) if self.step > 0 else (self.end, self.begin)
+        return (low < 0) == (high < 0) and high <= low
 
     def forward(self, extent: Extent) -> _AxisSlice:
         """The window of the reversed axis if the step is negative; bounds far outside become ends."""
@@ -104,11 +132,26 @@ class _AxisSlice:
             begin = 0
         if isinstance(end, int) and end >= _FARTHEST:
             end = extent
+        is_open = not isinstance(extent, int)
+        if is_open and isinstance(begin, int) and isinstance(end, int) and (begin < 0) != (end < 0):
+            return self._clamped(begin, end, extent)
         if not isinstance(begin, int) or not (isinstance(end, int) or end is extent):
             begin, end = (_counted_from_the_front(each, extent) for each in (begin, end))
         if bounds_of(extent - end)[1] <= 0:
             end = extent
         return _AxisSlice(self.axis, begin, end, abs(self.step), extent)
+
+    def _clamped(self, begin: int, end: int, extent: Extent) -> _AxisSlice:
+        """Of bounds one of which counts from the end: the place of the first, and the length from there."""
+        first: relax.Expr
+        length: Extent
+        if begin < 0:
+            first = tirx.Max(_expression(extent + begin), _expression(0))
+            length = tirx.Min(_expression(end), _expression(extent)) - first
+        else:
+            first, length = tirx.Min(_expression(begin), _expression(extent)), extent + (end - begin)
+        last = first + tirx.Max(_expression(length), _expression(0))
+        return _AxisSlice(self.axis, first, last, abs(self.step), extent, is_clamped=True)
 
 
 _FARTHEST = 2**31 - 1
@@ -140,7 +183,7 @@ def _part(node: OnnxNode, data: relax.Expr, windows: Sequence[_AxisSlice], *, is
     """The slice; where the bounds are not numbers each call is checked to be inside of the axes."""
     shape = node.shape(data)
     kept = [each for each in windows if (each.begin, each.step) != (0, 1) or each.end is not shape[each.axis]]
-    for each in kept if is_inside else []:
+    for each in [each for each in kept if not each.is_clamped] if is_inside else []:
         for low, high in pairwise((0, each.begin, each.end, shape[each.axis])):
             require_order(node, low, high)
     if not kept:

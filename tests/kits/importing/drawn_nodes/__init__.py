@@ -1,0 +1,1 @@
+"""ONNX operators with attributes, shapes and operands by lot."""
