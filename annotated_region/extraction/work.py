@@ -13,7 +13,14 @@ from collections.abc import Iterator
 import tvm
 from tvm import relax, tirx
 
-from annotated_region.tvm_adapter.nodes import PrimExpr, SBlock, SBlockRealize, TensorLoad
+from annotated_region.tvm_adapter.nodes import (
+    BITWISE,
+    BitwiseNot,
+    PrimExpr,
+    SBlock,
+    SBlockRealize,
+    TensorLoad,
+)
 
 __all__ = ["flops_of", "written_parameters"]
 
@@ -36,7 +43,7 @@ _WEIGHTS = {
 _BINARY = (
     *(tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Mod, tirx.FloorDiv, tirx.FloorMod, tirx.Min, tirx.Max),
     *(tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.And, tirx.Or),
-    *(tirx.BitwiseAnd, tirx.BitwiseOr, tirx.BitwiseXor, tirx.LShift, tirx.RShift),
+    *BITWISE,
 )
 # Statements without operations of their own.
 _PLAIN = (tirx.SeqStmt, SBlockRealize, SBlock, tirx.AttrStmt, tirx.AllocBuffer, tirx.DeclBuffer)
@@ -138,7 +145,7 @@ def _operands(expr: PrimExpr) -> tuple[PrimExpr, ...]:
         return expr.a, expr.b
     if isinstance(expr, tirx.Cast):
         return (expr.value,)
-    return (expr.a,) if isinstance(expr, tirx.Not | tirx.BitwiseNot) else ()
+    return (expr.a,) if isinstance(expr, tirx.Not | BitwiseNot) else ()
 
 
 def _number(extent: PrimExpr) -> int:

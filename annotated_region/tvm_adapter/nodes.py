@@ -12,6 +12,8 @@ from tvm.sym import Analyzer, ConstIntBound
 
 __all__ = [
     "Analyzer",
+    "BITWISE",
+    "BitwiseNot",
     "BufferType",
     "ConstIntBound",
     "Constant",
@@ -30,5 +32,8 @@ SBlockRealize = s_tir.SBlockRealize
 
 # 0.26 gave one base class to the expressions of all dialects; before it this was tirx.PrimExpr.
 PrimExpr = tirx.Expr
+# 0.27 made operators of these calls.
+BITWISE = (tirx.BitwiseAnd, tirx.BitwiseOr, tirx.BitwiseXor, tirx.LShift, tirx.RShift)
+BitwiseNot = tirx.BitwiseNot
 # 0.26 made the buffer a type of a variable; before it the buffers of a function stood in its buffer map.
 BufferType = tirx.BufferType

@@ -9,7 +9,7 @@ import tvm
 from tvm import relax, tirx
 
 from annotated_region.op_info.loops.trees import Extent, Tree, commuted, linear
-from annotated_region.tvm_adapter.nodes import PrimExpr, TensorLoad
+from annotated_region.tvm_adapter.nodes import BITWISE, BitwiseNot, PrimExpr, TensorLoad
 from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["Converter", "NotNormalError"]
@@ -30,11 +30,7 @@ _BINARY = (
     tirx.FloorMod,
     tirx.Max,
     tirx.Min,
-    tirx.BitwiseAnd,
-    tirx.BitwiseOr,
-    tirx.BitwiseXor,
-    tirx.LShift,
-    tirx.RShift,
+    *BITWISE,
 )
 
 
@@ -107,7 +103,7 @@ class Converter:
             return self.condition(expr)
         if isinstance(expr, tirx.Cast):
             return ("Cast", dtype, self.data(expr.value))
-        if isinstance(expr, tirx.BitwiseNot):
+        if isinstance(expr, BitwiseNot):
             return ("BitwiseNot", dtype, self.data(expr.a))
         if isinstance(expr, _BINARY):
             return commuted((type(expr).__name__, dtype, self.data(expr.a), self.data(expr.b)))
