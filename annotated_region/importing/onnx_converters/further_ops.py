@@ -88,6 +88,24 @@ def _triangle(node: OnnxNode) -> relax.Expr:
     return relax.op.where(node.emit(compare(columns, first)), data, relax.const(0, dtype_of(data)))
 
 
+@converts("", "EyeLike", (1, 1), "dtype k")
+def _eye(node: OnnxNode) -> relax.Expr:
+    """Ones on a diagonal; TVM only supports the data type of the input."""
+    data = node.tensor(0, ranks=(2,))
+    dtype = dtype_of(data)
+    if "dtype" in node.attributes:
+        dtype = _TYPES.get(node.integer("dtype"), "")
+        node.require(bool(dtype), f"has the dtype {node.integer('dtype')}, which TVM cannot fill")
+    return relax.op.eye_like(data, node.integer("k", 0), dtype)
+
+
+_TYPES = {
+    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
+    10: "float16", 11: "float64", 12: "uint32", 13: "uint64",
+}  # fmt: skip
+"""The data types by ONNX's numbers."""
+
+
 def _axis(node: OnnxNode, name: str, default: int, data: relax.Expr) -> int:
     rank = rank_of(data)
     node.require(rank > 0, "has an input of rank 0")

@@ -24,6 +24,7 @@ from annotated_region.passes.host_repairs import (
     norm_axes,
     partial_scatters,
     pixel_shuffles,
+    result_types,
     sums_of_exponentials,
     truth_values,
 )
@@ -51,6 +52,7 @@ TABLE = table_of(
     + counted_axes.REWRITES
     + truth_values.REWRITES
     + sums_of_exponentials.REWRITES
+    + result_types.REWRITES
 )
 
 
