@@ -154,7 +154,7 @@ def norm(**attrs: object) -> relax.Expr:
         (lambda: op.median(var(N, 3)), "a median along a symbolic extent"),
         (lambda: op.cumsum(var(3, dtype="bool")), "the result is of type bool"),
         (lambda: op.astype(var(3, dtype="bool"), "int8"), "the result is of type int8"),
-        (lambda: op.nn.pad(INDEX, (1, 1), "constant", 0.5), "the value 0.5 is not an integer"),
+        (lambda: op.nn.pad(INDEX, (1, 1), "constant", 0.5), "the value 0.5 is not one of int64"),
         (lambda: op.take(X, relax.const(8, "int64"), 1), "an index is out of range"),
         (lambda: op.nn.pad(X, (0, 0, 0, 0, 1, 1, 6, 1), "reflect"), "it reflects 6 elements of 6"),
         (lambda: op.take(var(N, 3), relax.const(-1, "int64"), 0), "an index is out of range"),

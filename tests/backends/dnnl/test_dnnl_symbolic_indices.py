@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from kits.backends.dnnl.dnnl_harness import needs_onednn, offload, ops_on_host
@@ -80,3 +82,29 @@ def test_a_slice_that_leaves_its_axis_is_an_error_of_the_call():
     np.testing.assert_array_equal(made.call("main", given, numbers(3))[0], given[:, 3:] * 2)
     with pytest.raises(ValueError, match=r"a slice would take elements 4 to 7 of axis 1 .* \(2, 6, 3\)"):
         made.call("main", given, numbers(4))
+
+
+def test_constants_are_put_around_truths_bytes_and_what_has_no_elements():
+    x = var("x", (2, N, 4))
+
+    def padded(builder):
+        before = builder.emit(op.strided_slice(x, [1], [0], [-1]))
+        shifted = builder.emit(op.nn.pad(before, (0, 0, 1, 0, 0, 0)))
+        truths = builder.emit(op.nn.pad(op.greater(x, relax.const(0.0)), (0, 0, 1, 1, 0, 1), pad_value=1))
+        small = builder.emit(op.astype(builder.emit(op.multiply(x, relax.const(9.0))), "int8"))
+        wide = builder.emit(op.nn.pad(small, (0, 0, 0, 0, 2, 0), pad_value=-7))
+        endless = builder.emit(op.nn.pad(x, (0, 0, 0, 0, 0, 1), pad_value=-math.inf))
+        return relax.Tuple([shifted, truths, wide, endless])
+
+    made = offload(module([x], padded))
+    assert not ops_on_host(made.module)
+    for rows in (3, 1):
+        given = numbers(2, rows, 4)
+        shifted, truths, wide, endless = made.call("main", given)
+        np.testing.assert_array_equal(shifted, np.pad(given[:, :-1], ((0, 0), (1, 0), (0, 0))))
+        ring = ((0, 0), (1, 1), (0, 1))
+        np.testing.assert_array_equal(truths, np.pad(given > 0, ring, constant_values=True))
+        small = (given * np.float32(9)).astype("int8")
+        np.testing.assert_array_equal(wide, np.pad(small, ((0, 0), (0, 0), (2, 0)), constant_values=-7))
+        beside = ((0, 0), (0, 0), (0, 1))
+        np.testing.assert_array_equal(endless, np.pad(given, beside, constant_values=-np.inf))

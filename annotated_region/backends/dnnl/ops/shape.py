@@ -16,7 +16,6 @@ from annotated_region.backends.dnnl.ops.checks import (
     Problems,
     field_problems,
     is_made_of_extents,
-    is_whole,
     tensor_problem,
 )
 from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
@@ -241,13 +240,23 @@ def _width_problem(op: OpView) -> Problems:
 def _padding_problems(op: OpView) -> Problems:
     yield from _width_problem(op)
     value = op.attrs["pad_value"]
-    if not math.isfinite(value):
-        yield "the value is not finite"
-    elif is_whole(op) and (value != int(value) or abs(value) > LARGEST_WHOLE):
-        yield f"the value {value} is not an integer that float32 represents"
+    dtype = str(op.arg_tensor(0).dtype)
+    if math.isnan(value):
+        yield "the value is not a number"
+    elif dtype not in FLOATS and not _is_value_of(dtype, value):
+        yield f"the value {value} is not one of {dtype} that float32 represents"
 
 
-@converts("relax.nn.pad", types=(*FLOATS, *WHOLE), result=(*FLOATS, *WHOLE), unless=_padding_problems)
+def _is_value_of(dtype: str, value: float) -> bool:
+    if not math.isfinite(value) or value != int(value):
+        return False
+    least, largest = {"bool": (0, 1), "int8": (-128, 127), "uint8": (0, 255)}.get(
+        dtype, (-LARGEST_WHOLE, LARGEST_WHOLE)
+    )
+    return least <= value <= largest
+
+
+@converts("relax.nn.pad", types=MOVABLE, result=MOVABLE, unless=_padding_problems)
 def _pad(call: OpConversion) -> TensorId:
     padding = Padding(_widths_before(call.op), float(call.attrs["pad_value"]))
     return call.add(Kind.PAD, [call.operand(0)], padding)

@@ -2,18 +2,19 @@
 
 namespace annotated_region_dnnl {
 
-// Whether a node that reads a tensor without elements can compute its result, which has some: from other operands.
-inline bool has_other_operands(const Builder& builder, const NodeRow& node) {
-  if (node.kind == Kind::concat) return true;
+// Whether a node that reads a tensor without elements can compute its result, which has some: from other operands, or
+// from its padding.
+inline bool has_other_elements(const Builder& builder, const NodeRow& node) {
+  if (node.kind == Kind::concat || node.kind == Kind::pad) return true;
   if (node.kind != Kind::parted_attention) return false;
   const auto is_there = [&](int index) { return !is_empty(builder.dims(node.inputs[index])); };
   return is_there(0) && (is_there(1) || is_there(2));
 }
 
 // Symbolic extents may be 0 in a call. oneDNN has no layout of some tensors without elements, so only the builders that
-// `has_other_operands` lists get such operands.
+// `has_other_elements` lists get such operands.
 inline void require_elements(const Builder& builder, const NodeRow& node) {
-  if (has_other_operands(builder, node)) return;
+  if (has_other_elements(builder, node)) return;
   for_operands(node, [&](int tensor) {
     if (!is_empty(builder.dims(tensor))) return;
     TVM_FFI_THROW(ValueError) << builder.graph().symbol << ": an extent of the inputs is 0, so that an op of the region "

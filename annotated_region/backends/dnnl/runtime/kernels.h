@@ -313,14 +313,14 @@ inline void rms_norm(Builder& builder, const NodeRow& node) {
   add_plain_kernel(builder, node, kernel, "rms_norm");
 }
 
-// Fills the result, then copies the operand into its position.
+// Fills the result, then copies the operand into its position, if it has elements.
 inline void pad(Builder& builder, const NodeRow& node) {
   const Desc whole = builder.stated(node.output);
   const Dims strides = whole.get_strides();
   const Place target = builder.fresh(whole);
   const int64_t count = volume(builder.dims(node.output), 0, strides.size());
   const auto& [before, value] = parameters_of<PaddingRow>(node);
-  with_numbers(whole.get_data_type(), [&](auto zero) {
+  with_elements(whole.get_data_type(), [&](auto zero) {
     using T = decltype(zero);
     const auto fill = [count, value = static_cast<T>(value)](const std::vector<char*>& pointers) {
       T* to = reinterpret_cast<T*>(pointers[0]);
@@ -333,8 +333,10 @@ inline void pad(Builder& builder, const NodeRow& node) {
   for (size_t axis = 0; axis < strides.size(); ++axis) {
     inner.offset += before[static_cast<int>(axis)] * strides[axis] * element_bytes(whole);
   }
-  const Desc part = strided(builder.dims(node.inputs[0]), whole.get_data_type(), strides);
-  builder.reorder(builder.numbers(node.inputs[0]), part, inner);
+  if (!is_empty(builder.dims(node.inputs[0]))) {
+    const Desc part = strided(builder.dims(node.inputs[0]), whole.get_data_type(), strides);
+    builder.reorder(builder.numbers(node.inputs[0]), part, inner);
+  }
   builder.define(node.output, whole, target);
 }
 

@@ -25,6 +25,16 @@ void with_numbers(DataType type, Action action) {
   }
 }
 
+// The same, also for truth values and bytes, which are only moved.
+template <typename Action>
+void with_elements(DataType type, Action action) {
+  switch (type) {
+    case DataType::u8: return action(uint8_t{});
+    case DataType::s8: return action(int8_t{});
+    default: return with_numbers(type, action);
+  }
+}
+
 // The strides of a plain tensor broadcast along its axes of extent one.
 inline Dims repeating_strides(const Dims& in) {
   Dims strides = dense_strides(in);
