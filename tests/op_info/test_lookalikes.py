@@ -4,7 +4,8 @@ import math
 
 import pytest
 import tvm
-from kits.op_info.op_info_kit import lowered, module_of, tensor
+import tvm_ffi
+from kits.op_info.op_info_kit import infos_of, lowered, module_of, prim_func, tensor
 from tvm import relax
 
 import annotated_region as ar
@@ -101,3 +102,29 @@ def test_code_that_is_nested_too_deeply_is_no_op(count):
     func = lowered(module_of(relax.op.concat([tensor(1, 2) for _ in range(count)], 0)))
     info = ar.infer_op_info(func)
     assert (info is None) == (count > 1000)
+
+
+def test_vectors_with_a_small_number_are_no_norm():
+    x, y, z = tensor(6), tensor(6), tensor(6)
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, y, z]):
+        with builder.dataflow():
+            active = builder.emit(relax.op.nn.leakyrelu(builder.emit(relax.op.add(x, y)), 0.01))
+            out = builder.emit_output(relax.op.multiply(active, z))
+        builder.emit_func_output(out)
+    fuse = [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(), relax.transform.FuseTIR()]
+    mod = tvm.transform.Sequential([relax.transform.LegalizeOps(), *fuse])(builder.get())
+    assert [info.name for info in infos_of(prim_func(mod))] == [
+        "relax.add",
+        "relax.nn.leakyrelu",
+        "relax.multiply",
+    ]
+
+
+def test_the_variance_of_everything_is_no_transposed_convolution():
+    # Its first blocks move elements, and its last one reduces; the mean has another type here.
+    func = lowered(module_of(relax.op.variance(tensor(2, 3, 4, dtype="float64"))))
+    code = func.script(show_meta=True).replace('T.int64(1)), "float64")', 'T.int64(1)), "int8")')
+    changed = tvm.script.from_source(code)
+    assert not tvm_ffi.structural_equal(changed, func)
+    assert ar.infer_op_info(changed) is None

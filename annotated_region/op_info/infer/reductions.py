@@ -114,6 +114,8 @@ def _others(segment: Segment, epsilon: float) -> Iterator[relax.Call]:
             yield relax.op.nn.rms_norm(data[0], order[0], axes, epsilon)
         elif len(order) == 2:
             yield relax.op.nn.layer_norm(data[0], *order, axes, epsilon)
+            if rank < 2:
+                continue  # the other two have an axis of channels
             yield relax.op.nn.instance_norm(data[0], *order, 1, list(range(2, rank)), epsilon)
             for groups in _divisors(segment.outputs[0].shape[1]):
                 yield relax.op.nn.group_norm(data[0], *order, groups, 1, list(range(2, rank)), epsilon)

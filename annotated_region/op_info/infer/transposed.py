@@ -33,6 +33,8 @@ def read_transposed_convolutions(segment: Segment) -> Iterator[relax.Call]:
     rank = len(segment.inputs[0].shape)
     if rank not in _OPS or len(segment.inputs[1].shape) != rank or len(segment.outputs) != 1:
         return
+    if len(segment.outputs[0].shape) != rank:
+        return
     for data, kernel in permutations(segment.variables):
         call = _proposal(segment, data, kernel)
         if call is not None:
