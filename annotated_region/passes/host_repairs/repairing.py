@@ -27,6 +27,7 @@ from annotated_region.passes.host_repairs import (
     result_types,
     sums_of_exponentials,
     truth_values,
+    unequal_nan,
 )
 from annotated_region.passes.host_repairs.broken_equations import name_equations
 from annotated_region.passes.host_repairs.empty_constants import without_empty_constants
@@ -51,6 +52,7 @@ TABLE = table_of(
     + integer_sorts.REWRITES
     + counted_axes.REWRITES
     + truth_values.REWRITES
+    + unequal_nan.REWRITES
     + sums_of_exponentials.REWRITES
     + result_types.REWRITES
 )
