@@ -15,7 +15,16 @@ from tvm import relax
 from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
 
-__all__ = ["CLASSICAL", "TRANSFORMS", "compared_features", "features", "labelled", "single", "transformed"]
+__all__ = [
+    "CLASSICAL",
+    "TRANSFORMS",
+    "compared_features",
+    "features",
+    "labelled",
+    "single",
+    "transformed",
+    "transformed_by",
+]
 
 CLASSICAL = "ai.onnx.ml"
 """The domain of ONNX's operators for classical models."""
@@ -205,7 +214,11 @@ def labelled(node: OnnxNode, scores: relax.Expr, labels: tuple[int, ...]) -> rel
 
 def transformed(node: OnnxNode, scores: relax.Expr) -> relax.Expr:
     """The function of scores that the attribute ``post_transform`` names."""
-    name = node.text("post_transform", "NONE")
+    return transformed_by(node, scores, node.text("post_transform", "NONE"))
+
+
+def transformed_by(node: OnnxNode, scores: relax.Expr, name: str) -> relax.Expr:
+    """The function of scores that has this name in the attribute ``post_transform``."""
     node.require(
         name in TRANSFORMS, f"has the attribute 'post_transform' of {name!r}, which is not supported"
     )
@@ -219,10 +232,11 @@ def transformed(node: OnnxNode, scores: relax.Expr) -> relax.Expr:
 
 def _softmax_of_others(node: OnnxNode, scores: relax.Expr) -> relax.Expr:
     """The softmax over scores that are not 0, which stay 0."""
-    is_nothing = node.emit(relax.op.equal(scores, single(0.0)))
-    others = node.emit(relax.op.where(is_nothing, single(-np.inf), scores))
+    nothing, least = (relax.const(number, dtype_of(scores)) for number in (0.0, -np.inf))
+    is_nothing = node.emit(relax.op.equal(scores, nothing))
+    others = node.emit(relax.op.where(is_nothing, least, scores))
     shares = node.emit(relax.op.nn.softmax(others, -1))
-    return relax.op.where(is_nothing, single(0.0), shares)
+    return relax.op.where(is_nothing, nothing, shares)
 
 
 def _linear(node: OnnxNode, targets: int) -> relax.Expr:

@@ -46,6 +46,7 @@ from annotated_region.importing.onnx_converters import (  # noqa: F401 - each re
     support_vectors,
     tiling,
     transformers,
+    tree_ensemble,
     trees,
 )
 from annotated_region.importing.onnx_converters.agreement import agreeing

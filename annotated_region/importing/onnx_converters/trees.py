@@ -15,7 +15,7 @@ ONNX's definition.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,17 +31,17 @@ from annotated_region.importing.onnx_converters.classical import (
 from annotated_region.importing.onnx_converters.node import OnnxNode, dtype_of
 from annotated_region.importing.onnx_converters.registry import converts
 
-__all__: list[str] = []
+__all__ = ["COMPARISONS", "MOST_WEIGHTS", "REDUCTIONS", "Forest", "chosen", "is_scored", "steps_of"]
 
 _NODES = (
     "nodes_falsenodeids nodes_featureids nodes_hitrates nodes_missing_value_tracks_true nodes_modes "
     "nodes_nodeids nodes_treeids nodes_truenodeids nodes_values"
 )
 _DEEPEST = 64
-_LARGEST = 2**26
+MOST_WEIGHTS = 2**26
 """The maximum number of weights."""
 
-_COMPARISONS: dict[str, Callable[[relax.Expr, relax.Expr], relax.Expr]] = {
+COMPARISONS: Mapping[str, Callable[[relax.Expr, relax.Expr], relax.Expr]] = {
     "BRANCH_LEQ": relax.op.less_equal,
     "BRANCH_LT": relax.op.less,
     "BRANCH_GTE": relax.op.greater_equal,
@@ -49,17 +49,21 @@ _COMPARISONS: dict[str, Callable[[relax.Expr, relax.Expr], relax.Expr]] = {
     "BRANCH_EQ": relax.op.equal,
     "BRANCH_NEQ": relax.op.not_equal,
 }
-_REDUCTIONS = {"SUM": relax.op.sum, "AVERAGE": relax.op.mean, "MIN": relax.op.min, "MAX": relax.op.max}
+"""The comparison of a feature with the number of a node, by the name of its mode."""
+
+REDUCTIONS = {"SUM": relax.op.sum, "AVERAGE": relax.op.mean, "MIN": relax.op.min, "MAX": relax.op.max}
 
 
 @dataclass(frozen=True, slots=True)
-class _Forest:
+class Forest:
     """The nodes of all trees, by their places in one table.
 
     Attributes
     ----------
     places
         The place of each node, by the numbers of its tree and of itself.
+    tree
+        The number of the tree of each node, from 0; -1 for a node of no tree.
     roots
         The place of the root of each tree.
     depth
@@ -69,7 +73,8 @@ class _Forest:
         holds and if not, and whether NaN counts as holding.
     """
 
-    places: dict[tuple[int, int], int]
+    places: Mapping[tuple[int, int], int]
+    tree: np.ndarray
     roots: np.ndarray
     depth: int
     feature: np.ndarray
@@ -91,7 +96,7 @@ def _regression(node: OnnxNode) -> relax.Expr:
     """Sums, means or extremes of the weights over the trees, plus the base values."""
     targets = node.integer("n_targets", 1, 1)
     name = node.text("aggregate_function", "SUM")
-    node.require(name in _REDUCTIONS, f"has the attribute 'aggregate_function' of {name!r}")
+    node.require(name in REDUCTIONS, f"has the attribute 'aggregate_function' of {name!r}")
     forest = _forest(node)
     weights, counts = _weights(node, forest, "target", targets)
     node.require(
@@ -99,8 +104,8 @@ def _regression(node: OnnxNode) -> relax.Expr:
         f"has leaves without a weight for each target, and the attribute 'aggregate_function' of {name!r}",
     )
     _require_scores(node, forest, counts)
-    chosen = _chosen(node, forest, weights)
-    return transformed(node, _with_base(node, node.emit(_REDUCTIONS[name](chosen, [1])), targets))
+    found = node.emit(REDUCTIONS[name](chosen(node, forest, weights), [1]))
+    return transformed(node, _with_base(node, found, targets))
 
 
 @converts(
@@ -116,7 +121,7 @@ def _classification(node: OnnxNode) -> relax.Expr:
     node.require(bool(labels), "has no classes that are numbers; those with names are not supported")
     forest = _forest(node)
     weights, counts = _weights(node, forest, "class", len(labels))
-    sums = node.emit(relax.op.sum(_chosen(node, forest, weights), [1]))
+    sums = node.emit(relax.op.sum(chosen(node, forest, weights), [1]))
     if len(labels) == 2 and len(set(node.integers("class_ids"))) == 1:
         return _of_two(node, sums, labels)
     _require_scores(node, forest, counts)
@@ -124,7 +129,7 @@ def _classification(node: OnnxNode) -> relax.Expr:
     return relax.Tuple([labelled(node, scores, labels), node.emit(transformed(node, scores))])
 
 
-def _require_scores(node: OnnxNode, forest: _Forest, counts: np.ndarray) -> None:
+def _require_scores(node: OnnxNode, forest: Forest, counts: np.ndarray) -> None:
     """Decline weights by which a row may have none for a target, where ONNX Runtime leaves the target out.
 
     That makes no difference for sums without a base value that are at least 0, as those of forests.
@@ -132,15 +137,14 @@ def _require_scores(node: OnnxNode, forest: _Forest, counts: np.ndarray) -> None
     is_plain = not any(node.numbers("base_values")) and all(
         weight >= 0 for name in ("class", "target") for weight in node.numbers(f"{name}_weights")
     )
-    node.require(is_plain or _is_scored(forest, counts), "has rows without a weight for each target or class")
+    node.require(is_plain or is_scored(forest, counts), "has rows without a weight for each target or class")
 
 
-def _is_scored(forest: _Forest, counts: np.ndarray) -> bool:
+def is_scored(forest: Forest, counts: np.ndarray) -> bool:
     """Whether each target has a tree whose leaves all have a weight for it."""
-    _, trees = np.unique([tree for tree, _ in forest.places], return_inverse=True)
-    leaves = np.flatnonzero(_leaves(forest))
-    lacks = np.zeros((int(trees.max()) + 1, counts.shape[1]), bool)
-    np.logical_or.at(lacks, trees[leaves], counts[leaves] == 0)
+    leaves = np.flatnonzero(_leaves(forest) & (forest.tree >= 0))
+    lacks = np.zeros((int(forest.tree.max()) + 1, counts.shape[1]), bool)
+    np.logical_or.at(lacks, forest.tree[leaves], counts[leaves] == 0)
     return not bool(lacks.all(axis=0).any())
 
 
@@ -178,7 +182,7 @@ def _with_base(node: OnnxNode, sums: relax.Expr, targets: int) -> relax.Expr:
     return node.emit(relax.op.add(sums, relax.const(base)))
 
 
-def _forest(node: OnnxNode) -> _Forest:
+def _forest(node: OnnxNode) -> Forest:
     """The nodes of the attributes; declines trees that are none."""
     trees, numbers, feature, left, right = (
         node.integers(f"nodes_{name}")
@@ -191,7 +195,7 @@ def _forest(node: OnnxNode) -> _Forest:
         bool(trees) and all(len(each) == len(trees) for each in columns),
         "has attributes of different lengths for its nodes",
     )
-    unknown = set(modes) - {*_COMPARISONS, "LEAF"}
+    unknown = set(modes) - {*COMPARISONS, "LEAF"}
     node.require(not unknown, f"has nodes of the modes {', '.join(sorted(unknown))}, which are not supported")
     places = {key: place for place, key in enumerate(zip(trees, numbers, strict=True))}
     node.require(len(places) == len(trees), "has two nodes of one number in a tree")
@@ -204,10 +208,11 @@ def _forest(node: OnnxNode) -> _Forest:
     # ONNX Runtime takes the first node of a tree for its root.
     roots = np.array([places[tree, number] for tree, number in _first_nodes(trees, numbers)])
     yes, no = (np.array(side, "int64") for side in successors)
-    return _Forest(
+    return Forest(
         places=places,
+        tree=np.unique(trees, return_inverse=True)[1],
         roots=roots,
-        depth=_depth(node, roots, yes, no, is_leaf),
+        depth=steps_of(node, roots, yes, no, is_leaf),
         feature=np.where(is_leaf, 0, np.array(feature, "int64")),
         value=np.array(values, "float32"),
         mode=np.array(modes),
@@ -224,7 +229,7 @@ def _first_nodes(trees: tuple[int, ...], numbers: tuple[int, ...]) -> list[tuple
     return list(first.items())
 
 
-def _depth(node: OnnxNode, roots: np.ndarray, yes: np.ndarray, no: np.ndarray, is_leaf: np.ndarray) -> int:
+def steps_of(node: OnnxNode, roots: np.ndarray, yes: np.ndarray, no: np.ndarray, is_leaf: np.ndarray) -> int:
     """The number of steps after which each path from a root is at a leaf."""
     level, depth = np.unique(roots), 0
     while not is_leaf[level].all():
@@ -234,12 +239,12 @@ def _depth(node: OnnxNode, roots: np.ndarray, yes: np.ndarray, no: np.ndarray, i
     return depth
 
 
-def _leaves(forest: _Forest) -> np.ndarray:
+def _leaves(forest: Forest) -> np.ndarray:
     is_leaf: np.ndarray = forest.mode == "LEAF"
     return is_leaf
 
 
-def _weights(node: OnnxNode, forest: _Forest, what: str, targets: int) -> tuple[np.ndarray, np.ndarray]:
+def _weights(node: OnnxNode, forest: Forest, what: str, targets: int) -> tuple[np.ndarray, np.ndarray]:
     """The weight of each node for each target, and how many weights it has for it."""
     trees, numbers, ids = (node.integers(f"{what}_{name}") for name in ("treeids", "nodeids", "ids"))
     given = node.numbers(f"{what}_weights")
@@ -247,7 +252,7 @@ def _weights(node: OnnxNode, forest: _Forest, what: str, targets: int) -> tuple[
         len({len(trees), len(numbers), len(ids), len(given)}) == 1, "has attributes of different lengths"
     )
     node.require(all(0 <= each < targets for each in ids), f"has weights for more than {targets} targets")
-    node.require(len(forest.value) * targets <= _LARGEST, "has too many leaves and targets")
+    node.require(len(forest.value) * targets <= MOST_WEIGHTS, "has too many leaves and targets")
     places = [forest.places.get(key, -1) for key in zip(trees, numbers, strict=True)]
     node.require(
         all(place >= 0 and forest.mode[place] == "LEAF" for place in places), "has weights that no leaf has"
@@ -261,7 +266,7 @@ def _weights(node: OnnxNode, forest: _Forest, what: str, targets: int) -> tuple[
     return weights, counts
 
 
-def _chosen(node: OnnxNode, forest: _Forest, weights: np.ndarray) -> relax.Expr:
+def chosen(node: OnnxNode, forest: Forest, weights: np.ndarray) -> relax.Expr:
     """The weights of the leaf of each tree: (rows, trees, targets)."""
     data = compared_features(node)
     rows, width = node.shape(data)
@@ -279,19 +284,19 @@ def _chosen(node: OnnxNode, forest: _Forest, weights: np.ndarray) -> relax.Expr:
     )
     for _ in range(forest.depth):
         place = node.emit(_next(node, forest, data, place))
-    return node.emit(relax.op.take(relax.const(weights), place, 0))
+    return node.emit(relax.op.take(relax.const(weights, str(weights.dtype)), place, 0))
 
 
-def _next(node: OnnxNode, forest: _Forest, data: relax.Expr, place: relax.Expr) -> relax.Expr:
+def _next(node: OnnxNode, forest: Forest, data: relax.Expr, place: relax.Expr) -> relax.Expr:
     def of_node(table: np.ndarray) -> relax.Expr:
         return node.emit(relax.op.take(relax.const(table, str(table.dtype)), place, 0))
 
     found = node.emit(relax.op.gather_elements(data, of_node(forest.feature), 1))
     value = of_node(forest.value.astype(dtype_of(data)))
     modes = sorted(set(forest.mode) - {"LEAF"})
-    holds = node.emit(_COMPARISONS[modes[0]](found, value))
+    holds = node.emit(COMPARISONS[modes[0]](found, value))
     for mode in modes[1:]:
-        other = node.emit(_COMPARISONS[mode](found, value))
+        other = node.emit(COMPARISONS[mode](found, value))
         holds = node.emit(relax.op.where(of_node(forest.mode == mode), other, holds))
     if forest.takes_missing.any():
         is_missing = node.emit(relax.op.isnan(found))
