@@ -176,7 +176,7 @@ def _scatter_nd(emission: Emission, op: OpView) -> str:
 
 @converter("relax.one_hot")
 def _one_hot(emission: Emission, op: OpView) -> str:
-    """Negative indices select nothing; those of ONNX count from the end."""
+    """Negative indices select nothing; those of ONNX count from the end, and have at least one axis."""
     dtype, depth = str(op.out_tensor.dtype), emission.number(int(op.attrs["depth"]), "int64")
     kind = "int64" if "int" in dtype else "float32"
     numbers = [literal(argument) for argument in op.args[1:]]
@@ -187,4 +187,7 @@ def _one_hot(emission: Emission, op: OpView) -> str:
     is_negative = emission.node("Less", indices, emission.number(0, "int64"))
     places = emission.node("Where", is_negative, depth, indices)
     values = emission.node("Concat", off, on, axis=0)
-    return emission.cast(emission.node("OneHot", places, depth, values, axis=op.attrs["axis"]), dtype)
+    if extents_of(op.arg_types[0]):
+        return emission.cast(emission.node("OneHot", places, depth, values, axis=op.attrs["axis"]), dtype)
+    row = emission.node("OneHot", emission.node("Unsqueeze", places, at), depth, values, axis=1)
+    return emission.cast(emission.node("Squeeze", row, at), dtype)

@@ -165,7 +165,7 @@ def scatter_nd(draw: Draw, dtype: str) -> Graph:
 @case("one_hot", dtypes=("int64",))
 def one_hot(draw: Draw, dtype: str) -> Graph:
     axis = draw(st.sampled_from([0, -1]))
-    indices = some(draw, extents(draw, 1, 2), dtype, -1, 2)
+    indices = some(draw, extents(draw, 0, 2), dtype, -1, 2)
     return Graph(
         (indices,),
         lambda i: op.one_hot(i, 1.0, 0.0, 5, axis),

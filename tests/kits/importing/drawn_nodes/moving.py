@@ -122,27 +122,27 @@ def split(draw: NodeDraw) -> None:
 
 
 def cut(draw: NodeDraw) -> None:
-    """Slices with bounds beyond the ends, backwards, with or without axes and steps."""
+    """Slices with bounds beyond the ends, backwards, with or without axes and steps.
+
+    The farthest end is that in the direction of the step: to another one, ONNX Runtime does not clamp as ONNX says.
+    """
     shape = draw.shape(1, 4, 6)
     axes = draw.axes(len(shape))
-    far = [2**31, 2**63 - 1, -(2**31)]
-    bounds = [(draw.rng.randint(-8, 8), draw.one([draw.rng.randint(-8, 8), draw.one(far)])) for _ in axes]
+    has_steps = draw.opset >= 10 and draw.maybe()
+    steps = [draw.one([1, 2, 3, -1, -2]) if has_steps else 1 for _ in axes]
     data, dtype = draw.tensor(shape, draw.one(TYPES)), draw.one(["int64", "int64", "int32"])
-    lowest, highest = -(2**31), 2**31 - 1 if dtype == "int32" else 2**63 - 1
-    begins, ends = ([min(max(pair[place], lowest), highest) for pair in bounds] for place in (0, 1))
+    far = {1: 2**31 - 1 if dtype == "int32" else draw.one([2**31, 2**63 - 1]), -1: -(2**31)}
+    begins = [draw.rng.randint(-8, 8) for _ in axes]
+    ends = [far[1 if step > 0 else -1] if draw.maybe(0.3) else draw.rng.randint(-8, 8) for step in steps]
     if draw.opset < 10:
         draw.node("Slice", data, starts=begins, ends=ends, axes=axes)
         return
     chance = draw.one([0.0, 1.0, 1.0])
     operands = [draw.given(np.array(each, dtype), chance) for each in (begins, ends)]
-    if len(axes) < len(shape) or draw.maybe():
-        operands.append(draw.given(np.array(axes, dtype), 1.0 if chance else 0.8))
-    else:
-        operands.append("")
-    if draw.maybe():
-        operands.append(
-            draw.given(np.array([draw.one([1, 2, 3, -1, -2]) for _ in axes], dtype), 1.0 if chance else 0.8)
-        )
+    are_named = len(axes) < len(shape) or has_steps or draw.maybe()
+    operands.append(draw.given(np.array(axes, dtype), 1.0 if chance else 0.8) if are_named else "")
+    if has_steps:
+        operands.append(draw.given(np.array(steps, dtype), 1.0 if chance else 0.8))
     draw.node("Slice", data, *operands)
 
 
