@@ -12,7 +12,6 @@ from annotated_region.backends.dnnl.importer import extents_of
 from annotated_region.backends.dnnl.ops.checks import (
     FLOATS,
     MOVABLE,
-    WHOLE,
     Problems,
     field_problems,
     is_made_of_extents,

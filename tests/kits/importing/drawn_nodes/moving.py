@@ -124,7 +124,7 @@ def split(draw: NodeDraw) -> None:
 def cut(draw: NodeDraw) -> None:
     """Slices with bounds beyond the ends, backwards, with or without axes and steps.
 
-    The farthest end is that in the direction of the step: to another one, ONNX Runtime does not clamp as ONNX says.
+    Only ends in the direction of the step are far away: from others ONNX Runtime does not clamp as ONNX says.
     """
     shape = draw.shape(1, 4, 6)
     axes = draw.axes(len(shape))
