@@ -44,6 +44,8 @@ EXACTLY = {
     "replicate": nn.pad(tensor(3, 4), (0, 1, 2, 1), pad_mode="replicate"),
     "circular": nn.pad(tensor(3, 4), (0, 1, 2, 1), pad_mode="circular"),
     "take or NaN": relax.op.take(tensor(5, 3), tensor(2, 2, dtype="int64"), 1, mode="nan"),
+    "elements": relax.op.gather_elements(tensor(2, 5, 3), tensor(2, 4, 3, dtype="int64"), 1),
+    "shape": relax.op.shape_to_tensor(relax.ShapeExpr((3, 5))),
     "of any batch": nn.conv2d_transpose(tensor(N, 2, 5, 6), tensor(2, 3, 3, 3), strides=2, padding=1),
 }
 

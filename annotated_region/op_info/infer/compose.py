@@ -20,6 +20,7 @@ from annotated_region.op_info.infer.movement import (
     read_mirrors,
     read_moves,
     read_pad,
+    read_shape,
     read_split,
     read_take,
 )
@@ -64,6 +65,7 @@ _READERS: tuple[Reader, ...] = (
     read_split,
     read_dropout,
     read_fills,
+    read_shape,
 )
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "read_mirrors",
     "read_moves",
     "read_pad",
+    "read_shape",
     "read_split",
     "read_take",
 ]
@@ -165,6 +166,8 @@ def read_take(segment: Segment) -> Iterator[relax.Call]:
             if not inner:
                 continue
             x, indices = segment.variable(load[1]), segment.variable(inner[0][1])
+            if len(segment.tensor(x).shape) == len(segment.tensor(indices).shape):
+                yield relax.op.gather_elements(x, indices, axis)
             for mode in _modes(value, index):
                 yield relax.op.take(x, indices, axis, mode=mode)
 
@@ -225,6 +228,16 @@ def read_fills(segment: Segment) -> Iterator[relax.Call]:
         yield relax.op.full(shape, relax.const(number, dtype), dtype)
     for like in segment.spare:
         yield relax.op.full_like(like, relax.const(number, dtype), dtype)
+
+
+def read_shape(segment: Segment) -> Iterator[relax.Call]:
+    """Numbers that depend on the position alone: a shape as a tensor, which is a cascade of guards."""
+    value = _only_value(segment)
+    if value is None or value[0] != "index" or segment.variables:
+        return
+    chosen = [part[2] for part in subtrees(value) if part[0] == "if"]
+    if chosen and all(number[0] == "int" for number in chosen):
+        yield relax.op.shape_to_tensor(relax.ShapeExpr([number[2] for number in chosen]))
 
 
 def read_dropout(segment: Segment) -> Iterator[relax.Call]:
