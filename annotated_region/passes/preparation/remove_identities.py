@@ -1,6 +1,7 @@
 """Removes identity operations and canonicalizes related ones.
 
-1.  ``reshape``, ``broadcast_to``, ``astype``, ... to the shape and dtype of the argument.
+1.  ``reshape``, ``broadcast_to``, ``astype``, ... to the shape and dtype of the argument; ``split`` into one
+    part, whose result is a tensor.
 2.  ``multiply`` by 1, ``divide`` by 1, ``add`` of 0, ``subtract`` of 0 (ONNX Gemm's alpha and beta);
     ``logical_and`` with true, ``logical_or`` with false.
 3.  ``permute_dims`` by the identity; two consecutive ``permute_dims`` or ``reshape`` become one.
@@ -209,7 +210,7 @@ def _is_number(expr: relax.Expr, number: int) -> bool:
 
 
 REWRITES: list[tuple[tuple[str, ...], Rewrite]] = [
-    (("relax.broadcast_to",), keep_shape),
+    (("relax.broadcast_to", "relax.split"), keep_shape),
     (RESHAPES, restore_shape),
     (("relax.astype",), keep_dtype),
     (tuple(CONNECTIVES), connect_booleans),

@@ -44,6 +44,7 @@ IDENTITIES: dict[str, Unary] = {
     "concat of one": lambda x: op.concat([x], axis=1),
     "concat with nothing": lambda x: op.concat([x, nothing_of(x)], axis=1),
     "concat behind nothing": lambda x: op.concat([nothing_of(x), nothing_of(x), x], axis=-1),
+    "split into one": lambda x: op.split(x, 1, axis=1),
     "pad by nothing": lambda x: op.nn.pad(x, [0, 0, 0, 0]),
     "multiply by one": lambda x: op.multiply(x, relax.const(1.0)),
     "multiply one by": lambda x: op.multiply(relax.const(np.ones((2, 3), "float32")), x),
