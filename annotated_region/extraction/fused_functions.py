@@ -14,6 +14,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.checked import checked
+from annotated_region.errors import InvalidModuleError
 from annotated_region.extraction.call_sites import PrimitiveCall, primitive_calls
 from annotated_region.functions.modules import (
     entries_of,
@@ -164,7 +165,12 @@ def _closed(function: relax.Function) -> relax.Function:
     if free:
         sizes = relax.Var("sizes", relax.ShapeType(free))
         function = relax.Function([*function.params, sizes], function.body, function.ret_ty)
-    return relax.utils.copy_with_new_vars(function)
+    try:
+        return relax.utils.copy_with_new_vars(function)
+    except RuntimeError as error:  # TVM 0.27 infers no type of a condition in an extent
+        raise InvalidModuleError(
+            f"TVM cannot copy a call with its extents: {error}; use lowered=True"
+        ) from error
 
 
 def _called_by(function: relax.Function) -> list[tvm.ir.GlobalVar]:

@@ -97,6 +97,22 @@ def test_results_that_are_not_used_are_ops_too():
     assert composition.outputs == (Result(1),)
 
 
+def test_what_the_start_of_a_sum_or_a_place_reads_is_read():
+    started = """
+    for i, k in T.grid(4, 8):
+        with T.sblock("sum"):
+            v, v_k = T.axis.remap("SR", [i, k])
+            with T.init():
+                out[v] = y[v]
+            out[v] = out[v] + x[v, v_k]
+"""
+    params = 'x: T.Buffer((4, 8), "float32"), y: T.Buffer((4,), "float32"), out: T.Buffer((4,), "float32")'
+    assert ar.infer_op_info(parsed(params, started)) is None
+    placed = ELEMENTWISE.format(value="x[v]").replace("out[v]", "out[places[v]]")
+    params = 'x: T.Buffer((4,), "float32"), places: T.Buffer((4,), "int32"), out: T.Buffer((4,), "float32")'
+    assert ar.infer_op_info(parsed(params, placed)) is None
+
+
 @pytest.mark.parametrize("count", [100, 1200])
 def test_code_that_is_nested_too_deeply_is_no_op(count):
     func = lowered(module_of(relax.op.concat([tensor(1, 2) for _ in range(count)], 0)))

@@ -67,7 +67,7 @@ class Block:
     @cached_property
     def loads(self) -> list[Tree]:
         """The loads from buffers that the block does not write, each once."""
-        trees = (store.value for store in self.stores)
+        trees = (tree for store in (*self.init, *self.stores) for tree in (store.value, store.indices))
         loads = dict.fromkeys(load for tree in trees for load in loads_in(tree))
         own = self.written
         return [load for load in loads if load[1] not in own]
