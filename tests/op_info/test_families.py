@@ -44,6 +44,17 @@ EXACTLY = {
     "replicate": nn.pad(tensor(3, 4), (0, 1, 2, 1), pad_mode="replicate"),
     "circular": nn.pad(tensor(3, 4), (0, 1, 2, 1), pad_mode="circular"),
     "take or NaN": relax.op.take(tensor(5, 3), tensor(2, 2, dtype="int64"), 1, mode="nan"),
+    "prelu": nn.prelu(tensor(2, 3, 4), tensor(3), 1),
+    "quantize": relax.op.quantize(
+        tensor(2, 3), relax.const(0.5, "float32"), relax.const(3, "uint8"), out_dtype="uint8"
+    ),
+    "quantize an axis": relax.op.quantize(tensor(3, 2), tensor(3), tensor(3, dtype="int8"), axis=0),
+    "dequantize": relax.op.dequantize(
+        tensor(2, 3, dtype="int8"), relax.const(0.25, "float32"), relax.const(-7, "int8")
+    ),
+    "dequantize an axis": relax.op.dequantize(
+        tensor(2, 3, dtype="int8"), tensor(3), tensor(3, dtype="int8"), axis=1
+    ),
     "elements": relax.op.gather_elements(tensor(2, 5, 3), tensor(2, 4, 3, dtype="int64"), 1),
     "shape": relax.op.shape_to_tensor(relax.ShapeExpr((3, 5))),
     "of any batch": nn.conv2d_transpose(tensor(N, 2, 5, 6), tensor(2, 3, 3, 3), strides=2, padding=1),

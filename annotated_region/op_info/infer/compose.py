@@ -30,6 +30,7 @@ from annotated_region.op_info.infer.reductions import (
     read_reductions,
     read_softmax,
 )
+from annotated_region.op_info.infer.scaled import read_prelu, read_quantization
 from annotated_region.op_info.infer.segment import Segment
 from annotated_region.op_info.infer.transposed import read_transposed_convolutions
 from annotated_region.op_info.infer.windows import read_adaptive_pools, read_convolutions, read_pools
@@ -66,6 +67,8 @@ _READERS: tuple[Reader, ...] = (
     read_dropout,
     read_fills,
     read_shape,
+    read_prelu,
+    read_quantization,
 )
 
 
