@@ -50,6 +50,27 @@ def test_shapes_in_int32_are_shapes() -> None:
     run(IN_INT32, ["dnnl"], (numbers(2, 6),), (numbers(1, 6),))
 
 
+PRODUCTS = {
+    "Reshape": "k = Concat<axis = 0>(p, rest, w) r = Relu(x) y = Reshape(r, k)",
+    "Expand": "k = Concat<axis = 0>(p, w) q = Mul(w, p) t = Expand(one, k) l = Expand(one, q) "
+    "c = CumSum(l, zero) z = Reshape(c, k) v = Add(z, t) y = Cast<to = 1>(v)",
+    "ConstantOfShape": "k = Concat<axis = 0>(w, p) y = ConstantOfShape(k)",
+}
+"""What reads products of extents: axes that an `einsum` joins, and a triangle of positions."""
+
+
+@pytest.mark.parametrize("reader", PRODUCTS)
+def test_products_of_extents_are_extents(reader: str) -> None:
+    """TensorFlow's exporter writes attention so; TVM could not compile a module of computed extents."""
+    text = f"""(float[n, 2, m, 4] x) => (float[a, b{", c" if reader == "Reshape" else ""}] y)
+        <int64[2] first = {{0, 1}}, int64[1] rest = {{-1}}, int64[1] last = {{2}}, int64[1] one = {{1}},
+         int64 zero = {{0}}> {{
+        s = Shape(x) h = Gather<axis = 0>(s, first) p = ReduceProd<keepdims = 1>(h)
+        w = Gather<axis = 0>(s, last) {PRODUCTS[reader]} }}"""
+    assert "match_cast" not in module_of(text).script()
+    run(text, [], (numbers(2, 2, 3, 4),), (numbers(1, 2, 1, 4),))
+
+
 def test_numbers_in_int32_that_are_no_extents_stay_tensors() -> None:
     text = """(float[n] x, int32[1] k) => (float[a] y)
         { l = Cast<to = 7>(k) r = Relu(x) y = Reshape(r, l) }"""

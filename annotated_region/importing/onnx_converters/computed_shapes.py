@@ -17,7 +17,7 @@ from tvm import relax, tirx
 
 from annotated_region.functions.extent_bounds import bounds_of
 from annotated_region.importing.onnx_converters.expand import computed_extents
-from annotated_region.importing.onnx_converters.extent_numbers import numbers_of
+from annotated_region.importing.onnx_converters.extent_numbers import numbers_of, shape_of_numbers
 from annotated_region.importing.onnx_converters.folding import known_numbers
 from annotated_region.importing.onnx_converters.node import OnnxNode, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
@@ -34,6 +34,9 @@ def _constant_of_shape(node: OnnxNode) -> relax.Expr:
     """A tensor of the given shape filled with one number, by default 0 of float32."""
     if _is_known(node, 0):
         return node.by_tvm()
+    known = shape_of_numbers(node, 0)
+    if known is not None:
+        return node.with_input(0, known).by_tvm()
     from onnx import numpy_helper  # noqa: PLC0415 - an extra
 
     given = node.attributes.get("value")
@@ -51,6 +54,9 @@ def _reshape(node: OnnxNode) -> relax.Expr:
         return _reshaped_extent(node, given)
     if given is None or not isinstance(given.ty, relax.TensorType) or _is_known(node, 1):
         return node.by_tvm()
+    numbers = shape_of_numbers(node, 1)
+    if numbers is not None:
+        return node.with_input(1, numbers).by_tvm()
     data = node.tensor(0)
     shape, count = _shape(node, 1)
     zero, one = (relax.const(number, "int64") for number in (0, 1))

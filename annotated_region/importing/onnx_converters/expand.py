@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tvm import relax, tirx
 
+from annotated_region.importing.onnx_converters.extent_numbers import shape_of_numbers
 from annotated_region.importing.onnx_converters.folding import known_numbers
 from annotated_region.importing.onnx_converters.node import OnnxNode
 from annotated_region.importing.onnx_converters.registry import converts
@@ -55,7 +56,7 @@ def _places(node: OnnxNode, given: Extent, wanted: Extent) -> relax.Expr:
 
 def _asked(node: OnnxNode) -> tuple[Extent, ...]:
     """The requested extents; variables for a computed shape."""
-    shape = node.inputs[1]
+    shape = shape_of_numbers(node, 1) or node.inputs[1]
     if isinstance(shape, relax.ShapeExpr):
         return tuple(int(each) if isinstance(each, tirx.IntImm) else each for each in shape.values)
     shape = node.tensor(1, ("int64",), (1,))

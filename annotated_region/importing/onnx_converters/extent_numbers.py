@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import reduce
 from operator import add, mul, sub
 
 import numpy as np
@@ -26,7 +27,7 @@ from annotated_region.importing.onnx_converters.node import OnnxNode
 from annotated_region.importing.onnx_converters.registry import converts
 from annotated_region.tvm_adapter.arithmetic import Extent
 
-__all__ = ["numbers_of", "with_tensors"]
+__all__ = ["numbers_of", "shape_of_numbers", "with_tensors"]
 
 _Numbers = list[Extent]
 _WHOLE = ("int32", "int64")
@@ -47,6 +48,15 @@ def _cast(node: OnnxNode) -> relax.Expr:
     if numbers is None or all(isinstance(each, int) for each in numbers):
         return node.by_tvm()
     return relax.ShapeExpr(numbers)
+
+
+def shape_of_numbers(node: OnnxNode, position: int) -> relax.ShapeExpr | None:
+    """The shape that an input of int64 holds, if its numbers are known and computed from extents."""
+    given = node.inputs[position]
+    if given is None or not _is_list(given) or str(given.ty.dtype) != "int64":
+        return None
+    numbers = numbers_of(node.builder, given)
+    return None if numbers is None else relax.ShapeExpr(numbers)
 
 
 def numbers_of(builder: relax.BlockBuilder, expr: relax.Expr) -> list[Extent] | None:
@@ -185,6 +195,12 @@ def _taken(reader: _ListReader, call: relax.Call) -> _Numbers | None:
     return [numbers[place] for place in chosen] if is_inside else None
 
 
+def _product(reader: _ListReader, call: relax.Call) -> _Numbers | None:
+    """The product of all numbers, as TensorFlow's exporter joins axes."""
+    numbers = reader.numbers(call.args[0])
+    return None if numbers is None else [reduce(mul, numbers, 1)]
+
+
 def _paired(
     function: Callable[[Extent, Extent], Extent],
 ) -> _Rule:
@@ -222,6 +238,7 @@ _RULES: Mapping[str, _Rule] = {
     "relax.permute_dims": _turned,
     "relax.concat": _of_lists(_joined),
     "relax.take": _of_lists(_taken),
+    "relax.prod": _of_lists(_product),
     "relax.add": _of_lists(_paired(add)),
     "relax.subtract": _of_lists(_paired(sub)),
     "relax.multiply": _of_lists(_paired(mul)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -181,6 +181,10 @@ class OnnxNode:
 
         own = {name: get_attribute_value(each) for name, each in self.attributes.items()}
         return self.standard(self.proto.op_type, self.inputs, own | changed)
+
+    def with_input(self, position: int, expr: relax.Expr) -> OnnxNode:
+        """The node with another expression as an input."""
+        return replace(self, inputs=(*self.inputs[:position], expr, *self.inputs[position + 1 :]))
 
     @property
     def attributes(self) -> Mapping[str, onnx.AttributeProto]:
