@@ -23,7 +23,7 @@ import tvm
 from tvm import relax, tirx
 
 from annotated_region.importing.onnx_converters.folding import known_numbers
-from annotated_region.importing.onnx_converters.node import OnnxNode
+from annotated_region.importing.onnx_converters.node import OnnxNode, dtype_of
 from annotated_region.importing.onnx_converters.registry import converts
 from annotated_region.tvm_adapter.arithmetic import Extent
 
@@ -53,7 +53,7 @@ def _cast(node: OnnxNode) -> relax.Expr:
 def shape_of_numbers(node: OnnxNode, position: int) -> relax.ShapeExpr | None:
     """The shape that an input of int64 holds, if its numbers are known and computed from extents."""
     given = node.inputs[position]
-    if given is None or not _is_list(given) or str(given.ty.dtype) != "int64":
+    if given is None or not _is_list(given) or dtype_of(given) != "int64":
         return None
     numbers = numbers_of(node.builder, given)
     return None if numbers is None else relax.ShapeExpr(numbers)
