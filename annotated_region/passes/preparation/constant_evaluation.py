@@ -107,11 +107,16 @@ def _index_tensor(call: ConstantCall) -> np.ndarray | None:
 
 
 def _gather_elements(call: ConstantCall) -> np.ndarray | None:
+    """The indices may cover a part of the other axes; NumPy broadcasts those that it covers with one."""
+    array: np.ndarray
+    indices: np.ndarray
     array, indices = call.args
-    axis = call.attrs["axis"]
-    if not _are_in(indices, array.shape[axis]):
+    axis = call.attrs["axis"] % array.ndim
+    covered = [*indices.shape[:axis], array.shape[axis], *indices.shape[axis + 1 :]]
+    part = array[tuple(map(slice, covered))]
+    if not _are_in(indices, array.shape[axis]) or list(part.shape) != covered:
         return None
-    return np.asarray(np.take_along_axis(array, indices, axis))
+    return np.asarray(np.take_along_axis(part, indices, axis))
 
 
 def _gather_nd(call: ConstantCall) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""Tensors of seven and eight axes, as windows of videos and positions of their patches have them."""
+"""Tensors of seven and eight axes, as windows of videos and their positions have them; norms of all axes."""
 
 from __future__ import annotations
 
@@ -69,3 +69,28 @@ def test_tensors_of_a_symbolic_batch_are_joined():
         array = np.random.default_rng(count).standard_normal((count, *SHAPES[8][1:])).astype("float32")
         (found,) = offloaded.call("main", array)
         np.testing.assert_array_equal(found, np.maximum(np.concatenate([array, array], 3), 0))
+
+
+@needs_onednn
+@pytest.mark.parametrize(
+    ("shape", "count"), [((8,), 1), ((3, 4), 2), ((2, 1, 3, 2, 2, 5), 1), ((1,) * 7, 2)], ids=str
+)
+def test_norms_of_all_axes_and_of_one_of_many(shape, count):
+    """oneDNN takes one to four axes of rows."""
+    batch = tirx.Var("n", "int64")
+    axes, within = list(range(-count, 0)), shape[len(shape) - count :]
+    random = np.random.default_rng(len(shape))
+    scale, shift = (random.standard_normal(within).astype("float32") for _ in range(2))
+    x = relax.Var("x", relax.TensorType((shape[0] if count == len(shape) else batch, *shape[1:]), "float32"))
+    centred = op.nn.layer_norm(x, relax.const(scale), relax.const(shift), axes, 1e-3)
+    offloaded = offload(
+        single([x], op.concat([centred, op.nn.rms_norm(x, relax.const(scale), axes, 1e-3)], 0))
+    )
+    assert not ops_on_host(offloaded.module)
+    array = random.standard_normal(shape).astype("float32")
+    (found,) = offloaded.call("main", array)
+    wide, along = array.astype("float64"), tuple(axes)
+    apart = wide - wide.mean(along, keepdims=True)
+    layer = apart / np.sqrt((apart**2).mean(along, keepdims=True) + 1e-3) * scale + shift
+    root = wide / np.sqrt((wide**2).mean(along, keepdims=True) + 1e-3) * scale
+    np.testing.assert_allclose(found, np.concatenate([layer, root], 0), 1e-5, 1e-5)

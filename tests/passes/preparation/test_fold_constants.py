@@ -145,6 +145,8 @@ def cases() -> Iterator[relax.Expr]:
     yield op.repeat(matrix, 3, 1)
     yield op.flip(matrix, 1)
     yield op.gather_elements(matrix, of([[0, 2], [1, 1]], "int64"), 1)
+    yield op.gather_elements(matrix, of([[2, 0, 1, 1]], "int64"), 1)
+    yield op.gather_elements(matrix, of([[1, 0]], "int64"), 0)
     yield op.gather_nd(matrix, of([[1, 2], [0, 0], [1, 1]], "int64"))
     yield op.one_hot(of([2, 0], "int64"), relax.prim_value(3), relax.prim_value(1), 4, -1)
     yield op.nn.pad(of([[1.5, 2.0]]), [1, 0, 0, 2], "constant", 3.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from annotated_region.backends.dnnl.graph import Kind, TensorId, volume
+from annotated_region.backends.dnnl.graph import Dim, Kind, TensorId, volume
 from annotated_region.backends.dnnl.importer import extents_of
 from annotated_region.backends.dnnl.ops.checks import Problems, epsilon_problem, symbolic_problem
 from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
@@ -23,6 +23,7 @@ __all__ = ["reduced_axes"]
 
 AFFINE = ("the data", "the scale", "the shift")
 
+_MOST_AXES_OF_ROWS = 4
 
 NEUTRAL = (("scale", 1.0), ("center", 0.0))
 """The attributes that disable scale and shift, with the neutral values of these."""
@@ -89,8 +90,7 @@ def _rows_problem(op: OpView) -> str | None:
     axes = [axis % rank for axis in op.attrs["axes"]]
     if axes != list(range(rank - len(axes), rank)):
         return f"it normalises over axes {op.attrs['axes']}; only the last axes are supported"
-    outer = rank - len(axes)
-    return f"{outer} axes are not normalised; supported are 1 to 4" if not 1 <= outer <= 4 else None
+    return None
 
 
 def _layer_norm_problems(op: OpView) -> Problems:
@@ -112,10 +112,18 @@ def _row_norm(call: OpConversion) -> TensorId:
     data, vectors = call.operand(0), _vectors(call) if is_centred else call.operands()[1:]
     outer = len(shape) - len(call.attrs["axes"])
     size = volume(shape[outer:])
-    rows = (*shape[:outer], size)
+    rows = (*_axes_of_rows(shape[:outer]), size)
     inputs = [reshape(graph, data, rows), *(reshape(graph, vector, (size,)) for vector in vectors)]
     kind = Kind.LAYER_NORM if is_centred else Kind.RMS_NORM
     return reshape(graph, graph.add(kind, inputs, rows, Norm(call.attrs["epsilon"])), shape)
+
+
+def _axes_of_rows(outer: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """The axes that are not normalised as one to four, which oneDNN takes."""
+    joined = len(outer) - _MOST_AXES_OF_ROWS + 1
+    if joined > 1:
+        return (volume(outer[:joined]), *outer[joined:])
+    return outer or (1,)
 
 
 def _group_norm_problems(op: OpView) -> Problems:
