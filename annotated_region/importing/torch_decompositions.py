@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from annotated_region.errors import ModelError
+from annotated_region.importing.torch_branches import compute_both_branches
 from annotated_region.importing.torch_masks import assign_by_masks
 from annotated_region.importing.torch_selections import compute_all_rows
 from annotated_region.printable import first_line
@@ -39,6 +40,7 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
     for node in copy.graph.nodes:
         if str(node.target) in _IGNORED and not node.users:
             copy.graph.erase_node(node)
+    compute_both_branches(copy)
     assign_by_masks(copy.graph)
     compute_all_rows(copy.graph)
     copy.graph.eliminate_dead_code()

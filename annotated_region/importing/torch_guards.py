@@ -134,10 +134,15 @@ def _written(expr: ast.expr, shapes: Mapping[str, Sequence[Extent]]) -> Extent |
             found = _written(operand, shapes)
             return None if found is None else 0 - found
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _WRITTEN:
-            parts = _written(left, shapes), _written(right, shapes)
-            if parts[0] is None or parts[1] is None:
-                return None
-            return _WRITTEN[type(op)](parts[0], parts[1])
+            one, other = _written(left, shapes), _written(right, shapes)
+            return None if one is None or other is None else _WRITTEN[type(op)](one, other)
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id="math"), attr="trunc" | "floor" | "ceil" as rounding),
+            args=[ast.BinOp(left=dividend, op=ast.Div(), right=ast.Constant(value=int(divisor)))],
+        ) if divisor > 0:
+            above = ast.Constant(divisor - 1 if rounding == "ceil" else 0)
+            whole = ast.BinOp(ast.BinOp(dividend, ast.Add(), above), ast.FloorDiv(), ast.Constant(divisor))
+            return _written(whole, shapes)
         case ast.Subscript(
             value=ast.Call(
                 func=ast.Attribute(

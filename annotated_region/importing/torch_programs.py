@@ -21,6 +21,7 @@ from annotated_region.importing.torch_converters.complex_numbers import COMPLEX,
 from annotated_region.importing.torch_converters.converting import CONVERTERS
 from annotated_region.importing.torch_converters.plain_extents import numbers_where_known, with_plain_extents
 from annotated_region.importing.torch_converters.torch_node import TorchNode, shape_difference
+from annotated_region.importing.torch_guard_ranges import guarded_ranges, require_ranges
 from annotated_region.importing.torch_guards import guarded_equations, require_guards
 from annotated_region.importing.torch_inputs import with_fixed_extents
 from annotated_region.importing.torch_types import keep_operand_types
@@ -95,7 +96,7 @@ def from_exported_program(
     known = (*ExportedProgramImporter().create_convert_map(), *CONVERTERS, *COMPLEX)
     names = dict.fromkeys((*known, *noted.custom))
     require_real_borders(program)
-    guarded = guarded_equations(program)
+    guarded, ranges = guarded_equations(program), guarded_ranges(program)
     if options.get("run_ep_decomposition", True):
         program, options = _prepared(program), options | {"run_ep_decomposition": False}
     _require_converters(program, names)
@@ -106,6 +107,7 @@ def from_exported_program(
     except (AssertionError, RuntimeError, ValueError) as error:
         raise ModelError(f"TVM cannot import the program: {first_line(error)}") from error
     require_guards(guarded, mod["main"], noted.agreement.equations)
+    require_ranges(ranges, mod["main"], noted.agreement.equations)
     mod = noted.agreement.equations.checked_by(with_origins(mod, noted.results))
     mod["main"] = with_derived_extents(mod["main"])
     return mod
@@ -169,8 +171,8 @@ class _NotedConversions:
         """The result of a node; TVM passes no importer where it converts a branch."""
         if importer is None:
             raise ModelError(
-                "branches of torch.cond cannot be imported; decide before the export, or compute both sides "
-                "and choose with torch.where"
+                "branches of torch.cond are imported only where both can be computed; these read places, "
+                "divide integers or depend on extents; choose before the export, or with torch.where"
             )
         if self._builder is not importer.block_builder:
             self._builder = importer.block_builder

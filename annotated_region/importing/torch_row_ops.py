@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
     from torch import fx
 
-__all__ = ["AllRows", "argument_of", "axes_of", "name_of", "selected_extents"]
+__all__ = ["AllRows", "argument_of", "axes_of", "is_whole_division", "name_of", "selected_extents"]
 
 _DIVISIONS = {"div", "floor_divide", "remainder", "fmod"}
 _COPIES = {"_to_copy", "clone", "alias"}
@@ -166,6 +166,12 @@ def name_of(node: fx.Node) -> str:
     return target.split(".")[1] if target.startswith("aten.") else ""
 
 
+def is_whole_division(node: fx.Node) -> bool:
+    """Whether a node divides integers, which is an error where the divisor is 0."""
+    value = node.meta.get("val")
+    return name_of(node) in _DIVISIONS and not value.dtype.is_floating_point
+
+
 def argument_of(node: fx.Node, place: int, name: str, *, default: object = None) -> object:
     """An argument of a node by its place or its name."""
     return node.args[place] if place < len(node.args) else node.kwargs.get(name, default)
@@ -229,10 +235,8 @@ def _keeps_rows(node: fx.Node) -> bool:
     """Whether each row of the result depends on its own row only, and is an error for no row."""
     name, value = name_of(node), node.meta["val"]
     if _torch().Tag.pointwise in getattr(node.target, "tags", ()) or name in _COPIES:
-        is_division = name in _DIVISIONS and not value.dtype.is_floating_point
-        return not (is_division or _is_random(node)) and all(
-            map(_is_beside(value.ndim), node.all_input_nodes)
-        )
+        may_fail = is_whole_division(node) or _is_random(node)
+        return not may_fail and all(map(_is_beside(value.ndim), node.all_input_nodes))
     return name in _ALONG and _ALONG[name](node)
 
 

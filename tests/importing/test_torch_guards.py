@@ -35,6 +35,8 @@ def guarded(*texts: str) -> tvm.IRModule:
         ("L['x'].size()[0] == 2 * L['x'].size()[1]", (6, 3), (3, 3)),
         ("L['x'].size()[0] + -1 * L['x'].size()[1] == 2", (5, 3), (3, 3)),
         ("(L['x'].size()[1] % 4) == 0", (1, 8), (1, 9)),
+        ("math.trunc(L['x'].size()[1] / 4) == 2", (1, 11), (1, 12)),
+        ("math.ceil((1 + L['x'].size()[0]) / 2) == 3", (5, 1), (6, 1)),
     ],
 )
 def test_an_equation_is_checked(text: str, right: tuple[int, int], wrong: tuple[int, int]) -> None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from tvm import relax
 
 from annotated_region.errors import ModelError
+from annotated_region.functions.extent_bounds import bounds_of
 from annotated_region.importing.torch_converters.bounds import is_below_zero
+from annotated_region.importing.torch_converters.plain_extents import is_symbolic
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import (
     TorchNode,
@@ -28,11 +30,19 @@ def padded(node: TorchNode) -> relax.Expr | None:
         return _cropped(node, widths) if min(widths) < 0 else None
     data = node.tensor(0)
     for place in range(0, len(widths), 2):
-        if any(is_below_zero(each) is not False for each in given[place : place + 2]):
+        pairs = zip(widths[place : place + 2], given[place : place + 2], strict=True)
+        if not all(_is_at_least_zero(*pair) for pair in pairs):
             raise ModelError("whether it crops or pads is known in a run only")
         axis = len(extents_of_tensor(data)) - 1 - place // 2
         data = _widened(node, data, axis, widths[place], widths[place + 1])
     return data
+
+
+def _is_at_least_zero(width: object, given: object) -> bool:
+    """Whether a width is never negative, as PyTorch knows, or as its parts show: ``ceil(n / 4) * 4 - n``."""
+    if is_below_zero(given) is False:
+        return True
+    return is_symbolic(width) and bounds_of(width)[0] >= 0
 
 
 def _cropped(node: TorchNode, widths: list[int]) -> relax.Expr:

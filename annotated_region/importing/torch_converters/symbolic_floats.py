@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tvm import relax
+from tvm import relax, tirx
 
+from annotated_region.importing.torch_converters.plain_extents import is_symbolic
 from annotated_region.importing.torch_converters.registry import converts
 from annotated_region.importing.torch_converters.torch_node import TorchNode, is_tensor
 
@@ -27,6 +28,20 @@ def quotient_or_power(node: TorchNode) -> relax.Expr | None:
         return None  # a power that is an extent, which must not become a tensor
     one, other = (_number(node, place) for place in (0, 1))
     return None if one is None or other is None else node.emit(_OPERATIONS[node.name](one, other))
+
+
+@converts("ceil", "floor", "trunc")
+def rounded_quotient(node: TorchNode) -> relax.Expr | None:
+    """A quotient of an extent by a number as an extent: ``math.ceil(n / 4)``, as local attention has it."""
+    quotient = node.given(0)
+    if getattr(getattr(quotient, "target", None), "__name__", "") != "truediv":
+        return None
+    whole = TorchNode(quotient, node.importer, node.constants)
+    extent, divisor = whole.argument(0), whole.argument(1)
+    if not isinstance(divisor, int) or divisor < 1 or not is_symbolic(extent):
+        return None
+    above = divisor - 1 if node.name == "ceil" else 0
+    return tirx.FloorDiv(tirx.Add(extent, tirx.IntImm("int64", above)), tirx.IntImm("int64", divisor))
 
 
 @converts("sym_float")

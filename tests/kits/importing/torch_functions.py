@@ -149,6 +149,11 @@ def last_rows(x):
 
 
 VIEWS = {
+    "whole windows": lambda x: (
+        functional.pad(x, (0, 0, 0, math.ceil(x.shape[1] / 4) * 4 - x.shape[1]))
+        .view(x.shape[0], math.ceil(x.shape[1] / 4), 4, 8)
+        .sum(2)
+    ),
     "the last rows of a table": last_rows,
     "an extent that is left out": lambda x: (
         x.reshape(x.shape[0], -1, 2, 4),
@@ -474,7 +479,9 @@ REFUSED = {
     "an effect": lambda x: torch.linalg.inv(x[0, :3, :3]),
     "random numbers": lambda x: x + torch.randn_like(x),
     "random places": lambda x: x[torch.randint(0, 2, (3,))],
-    "branches": lambda x: torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (x,)),
+    "branches": lambda x: torch.cond(
+        x.sum() > 0, lambda y: torch.take(torch.arange(9.0), y[0, 0].long()), lambda y: y[0, 0].sin(), (x,)
+    ),
 }
 
 

@@ -45,7 +45,18 @@ def _by_heads(x):
     return _assigned(x, _rows(x), (parts.softmax(-1) - parts.mean(1, keepdim=True)).flatten(1))
 
 
+def _of_both(x):
+    """One branch of two, one of which has branches itself."""
+
+    def inner(y):
+        return torch.cond(y.mean() > 1, torch.sin, torch.cos, (y,))
+
+    return torch.cond(x.sum() > 0, lambda y: (y.exp(), y.sum()), lambda y: (inner(y), y.mean()), (x,))
+
+
 SELECTIONS = {
+    "branches": lambda x: (*_of_both(x), *_of_both(-x)),
+    "one truth": lambda x: torch.cond((x.sum() > 0)[None], lambda y: y.sum(), lambda y: y.mean(), (x,)),
     "in place": _in_place,
     "of two tensors": _of_two,
     "beside one row": lambda x: _assigned(x, _rows(x), x[_rows(x)] + torch.arange(8.0)),
