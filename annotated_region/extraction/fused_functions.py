@@ -16,6 +16,7 @@ from tvm import relax
 from annotated_region.checked import checked
 from annotated_region.errors import InvalidModuleError
 from annotated_region.extraction.call_sites import PrimitiveCall, primitive_calls
+from annotated_region.extraction.size_parameters import with_sizes_in_order
 from annotated_region.functions.modules import (
     entries_of,
     functions_to_partition,
@@ -75,18 +76,21 @@ def extract_fused_functions(
 def fused(mod: tvm.IRModule, target: HostTarget | None = None, *, lowered: bool = True) -> tvm.IRModule:
     """The module after TVM's lowering and fusion; parameters are those of `extract_fused_functions`."""
     require_well_formed(mod)
-    passes = [
+    lowering = [
         relax.transform.DecomposeOpsForInference(),
         relax.transform.CanonicalizeBindings(),
         # Dead code is never called, and FuseOps fails on some of it.
         relax.transform.DeadCodeElimination(),
         relax.transform.LegalizeOps(),
+    ]
+    fusion = [
         relax.transform.AnnotateTIROpPattern(),
         relax.transform.FuseOps(),
         *([relax.transform.FuseTIR()] if lowered else []),
     ]
     with host_target(target) if target is not None else nullcontext():
-        return passed(_with_entries(mod), *passes)
+        module = with_sizes_in_order(passed(_with_entries(mod), *lowering))
+        return with_sizes_in_order(passed(module, *fusion))
 
 
 def _with_entries(mod: tvm.IRModule) -> tvm.IRModule:

@@ -10,6 +10,7 @@ from kits.extraction.extraction_modules import every_kind_of_call, small_network
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.extraction.fused_functions import fused
 from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.testing import Ingredients, modules
 from annotated_region.testing.graphs import SIX_OPS, module_of
@@ -205,3 +206,18 @@ def test_calls_without_call_tir_are_extracted_if_they_write_tensors():
     alone = ar.extract_fused_functions(mod, lowered=False)
     assert names_of(alone) == ["fused_own", "own"]
     relax.analysis.well_formed(alone)
+
+
+def test_numbers_come_in_the_order_of_their_use():
+    sizes = [tvm.tirx.Var(f"n{number}", "int64") for number in range(8)]
+    x = relax.Var("x", relax.TensorType([sum(sizes[1:], sizes[0])], "float32"))
+    shape = relax.Var("shape", relax.ShapeType(sizes))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, shape]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.exp(x))
+        builder.emit_func_output(out)
+    (function,) = ar.extract_hashed_functions(builder.get()).values()
+    _x, *numbers, _out = function.func.params
+    assert [number.name for number in numbers] == [size.name for size in sizes]
+    relax.analysis.well_formed(fused(builder.get()))

@@ -1,11 +1,11 @@
 """Primitive functions: loops over buffers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 
 from tvm_ffi import Array, Map, Object
 
-from ..ir import BaseFunc, PrimType, Range, Span, TensorLoad, Type
+from ..ir import BaseFunc, DictAttrs, PrimType, Range, Span, TensorLoad, Type
 from ..ir import Constant as _Constant
 from ..ir import Expr as Expr
 from ..ir import Var as Var
@@ -160,7 +160,7 @@ class PrimFunc(BaseFunc):
         params: Sequence[Var],
         body: Stmt,
         ret_type: Type | None = None,
-        attrs: Mapping[str, object] | None = None,
+        attrs: DictAttrs | None = None,
         span: Span | None = None,
     ) -> None: ...
     def with_body(self, new_body: Stmt, span: Span | None = None) -> PrimFunc: ...
