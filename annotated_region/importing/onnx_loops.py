@@ -82,8 +82,8 @@ class UnrollingImporter(BranchingImporter):
         collected: list[list[relax.Expr]] = [[] for _ in range(len(body.output) - 1 - len(values))]
         step, weights = 0, self._weights(body)
         while goes_on and (count is None or step < count):
-            numbers = [relax.const(step, "int64"), relax.const(np.array(True)), *values]
-            given = dict(zip(names, numbers, strict=True))
+            number = relax.const(_in_rank_of(body.input[0], np.array(step)))
+            given = dict(zip(names, [number, relax.const(np.array(True)), *values], strict=True))
             condition, *results = yield from self._step(node, body, weights, given)
             values = results[: len(values)]
             for parts, result in zip(collected, results[len(values) :], strict=True):
@@ -240,6 +240,11 @@ class UnrollingImporter(BranchingImporter):
     def _give(self, node: onnx.NodeProto, results: Sequence[relax.Expr]) -> None:
         self._nodes |= {name: each for name, each in zip(node.output, results, strict=False) if name}
         self._originated(node, list(results))
+
+
+def _in_rank_of(value: onnx.ValueInfoProto, number: np.ndarray) -> np.ndarray:
+    """The number of a step as a vector, where a body says that it reads one, as TensorFlow's exporter does."""
+    return number.reshape([1] * len(value.type.tensor_type.shape.dim))
 
 
 def _body(node: onnx.NodeProto) -> onnx.GraphProto:

@@ -55,8 +55,10 @@ PRODUCTS = {
     "Expand": "k = Concat<axis = 0>(p, w) q = Mul(w, p) t = Expand(one, k) l = Expand(one, q) "
     "c = CumSum(l, zero) z = Reshape(c, k) v = Add(z, t) y = Cast<to = 1>(v)",
     "ConstantOfShape": "k = Concat<axis = 0>(w, p) y = ConstantOfShape(k)",
+    "Split": "e0, e1, e2, e3 = Split(s) k = Concat<axis = 0>(e2, p) y = ConstantOfShape(k)",
+    "Slice": "t = Shape(h) q = Shape(s) k = Slice(s, t, q) y = ConstantOfShape(k)",
 }
-"""What reads products of extents: axes that an `einsum` joins, and a triangle of positions."""
+"""What reads products and lists of extents: axes that an `einsum` joins, and a triangle of positions."""
 
 
 @pytest.mark.parametrize("reader", PRODUCTS)

@@ -28,6 +28,10 @@ LOOPS = {
     "a condition on the step": """(float[n, 4] x) => (float[n, 4] y) <bool t = {1}> {
         y = Loop(, t, x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {
             w = Tanh(v) last = Constant<value = int64 {4}>() d = Less(i, last) }> }""",
+    "the step as a vector": """(float[n, 4] x) => (float[n, 1] y) <int64 m = {3}, float[1, 1] zero = {0}> {
+        y = Loop(m, , zero) <body = b (int64[1] i, bool c, float[p, 1] v) => (bool d, float[q, 1] w) {
+            one = Constant<value = int64[1] {1}>() j = Add(i, one) r = Slice(x, i, j, one)
+            w = Add(v, r) d = Identity(c) }> }""",
     "no step": """(float[n, 4] x) => (float[n, 4] y) <int64 m = {5}, bool f = {0}> {
         z = Loop(m, f, x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {
             w = Tanh(v) d = Identity(c) }> y = Relu(z) }""",

@@ -7,7 +7,7 @@ import onnx
 import onnxruntime
 import pytest
 import tvm
-from kits.importing.onnx_texts import run
+from kits.importing.onnx_texts import HEAD, run
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 
@@ -139,6 +139,16 @@ def test_nearest_elements_of_old_operator_sets_on_both_sides_of_one_are_refused(
 def test_what_is_refused(model, message):
     with pytest.raises(ar.ModelError, match=f"'?result'? .Resize.*{message}"):
         ar.from_onnx(model)
+
+
+CROPPED = """(float[1, 2, 5, 7] x, float[8] region) => (float[1, 2, 3, 4] y)
+    <int64[4] s = {1, 2, 3, 4}, float[0] none = {}> {
+    y = Resize<mode = "linear", coordinate_transformation_mode = "tf_crop_and_resize">(x, region, none, s) }"""
+
+
+def test_a_computed_region_is_refused():
+    with pytest.raises(ar.ModelError, match="a region of interest that is computed.*crop the image before"):
+        ar.from_onnx(onnx.parser.parse_model(HEAD + CROPPED))
 
 
 def test_sizes_may_hold_the_extents_of_the_batch():

@@ -127,10 +127,24 @@ class _ListReader:
             return known.ravel().tolist() if known.dtype.name in _WHOLE and known.ndim < 2 else None
         value = self._builder.lookup_binding(expr) if isinstance(expr, relax.Var) else expr
         self._calls += 1
+        if isinstance(value, relax.TupleGetItem):
+            return self._split_part(value)
         if not isinstance(value, relax.Call) or not isinstance(value.op, tvm.ir.Op):
             return self.numbers(value) if isinstance(value, relax.ShapeExpr) else None
         rule = _RULES.get(value.op.name)
         return rule(self, value) if rule is not None and self._calls <= _MOST_CALLS else None
+
+    def _split_part(self, field: relax.TupleGetItem) -> _Numbers | None:
+        """The numbers of one of the equal parts of a list."""
+        whole = field.tuple_value
+        value = self._builder.lookup_binding(whole) if isinstance(whole, relax.Var) else whole
+        if not isinstance(value, relax.Call) or value.op != tvm.ir.Op.get("relax.split"):
+            return None
+        parts, numbers = value.attrs["indices_or_sections"], self.numbers(value.args[0])
+        if not isinstance(parts, int | tirx.IntImm) or numbers is None or not _is_list(value.args[0]):
+            return None
+        size = -(-len(numbers) // int(parts))
+        return numbers[field.index * size : (field.index + 1) * size]
 
 
 _Rule = Callable[[_ListReader, relax.Call], _Numbers | None]

@@ -182,7 +182,7 @@ class OnnxNode:
         own = {name: get_attribute_value(each) for name, each in self.attributes.items()}
         return self.standard(self.proto.op_type, self.inputs, own | changed)
 
-    def with_input(self, position: int, expr: relax.Expr) -> OnnxNode:
+    def with_input(self, position: int, expr: relax.Expr | None) -> OnnxNode:
         """The node with another expression as an input."""
         return replace(self, inputs=(*self.inputs[:position], expr, *self.inputs[position + 1 :]))
 

@@ -82,10 +82,17 @@ def _resized(node: OnnxNode) -> relax.Expr:
 
 
 def _left_to_tvm(node: OnnxNode, why: str) -> relax.Expr:
-    """TVM's conversion of the node, if it has no attribute that TVM ignores."""
+    """TVM's conversion of the node, if it has no attribute that TVM ignores, and no computed region."""
     ignored = [name for name in _IGNORED if name in node.attributes]
     node.require(not ignored, f"has the attribute {', '.join(map(repr, ignored))} with {why}")
-    return node.by_tvm()
+    region = node.inputs[1] if node.has(1) else None
+    node.require(
+        region is None or node.constant(region) is not None,
+        "has a region of interest that is computed, which is not supported; crop the image before it",
+    )
+    scales = node.constant(node.tensor(2)) if node.has(2) and node.has(3) else None
+    # Older exporters write no scales as an empty list.
+    return (node if scales is None or scales.size else node.with_input(2, None)).by_tvm()
 
 
 def _interpolation(node: OnnxNode, coordinates: str) -> Interpolation:

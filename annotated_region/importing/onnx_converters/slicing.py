@@ -75,7 +75,7 @@ def _between_numbers(node: OnnxNode) -> relax.Expr:
     starts, ends = (_known_bounds(node, place) for place in (1, 2))
     data = node.inputs[0]
     if starts is None or ends is None or data is None or not _has_shape(data):
-        return node.by_tvm()
+        return _with_constants(node).by_tvm()
     axes, steps = _axes_and_steps(node, len(starts))
     shape = node.shape(data)
     given = [*map(_AxisSlice, axes, starts, ends, steps)]
@@ -156,6 +156,16 @@ class _AxisSlice:
 
 _FARTHEST = 2**31 - 1
 """Bounds as far away as this are an end of the axis, whatever its extent."""
+
+
+def _with_constants(node: OnnxNode) -> OnnxNode:
+    """The node with constants in the place of shapes that are numbers, which TVM does not slice a shape by."""
+    numbers = [None if each is None else known_numbers(each) for each in node.inputs]
+    inputs = [
+        given if known is None or not isinstance(given, relax.ShapeExpr) else relax.const(known, "int64")
+        for given, known in zip(node.inputs[1:], numbers[1:], strict=True)
+    ]
+    return replace(node, inputs=(node.inputs[0], *inputs))
 
 
 def _counted_from_the_front(bound: Extent, extent: Extent) -> Extent:
