@@ -243,7 +243,7 @@ class UnrollingImporter(BranchingImporter):
 
 
 def _in_rank_of(value: onnx.ValueInfoProto, number: np.ndarray) -> np.ndarray:
-    """The number of a step as a vector, where a body says that it reads one, as TensorFlow's exporter does."""
+    """The number of a step as a vector, where a body says that it reads one, as TensorFlow's do."""
     return number.reshape([1] * len(value.type.tensor_type.shape.dim))
 
 

@@ -143,11 +143,12 @@ def test_what_is_refused(model, message):
 
 CROPPED = """(float[1, 2, 5, 7] x, float[8] region) => (float[1, 2, 3, 4] y)
     <int64[4] s = {1, 2, 3, 4}, float[0] none = {}> {
-    y = Resize<mode = "linear", coordinate_transformation_mode = "tf_crop_and_resize">(x, region, none, s) }"""
+    y = Resize<mode = "linear", coordinate_transformation_mode = "tf_crop_and_resize">(x, region, none, s)
+    }"""
 
 
 def test_a_computed_region_is_refused():
-    with pytest.raises(ar.ModelError, match="a region of interest that is computed.*crop the image before"):
+    with pytest.raises(ar.ModelError, match=r"a region of interest that is computed.*crop the image before"):
         ar.from_onnx(onnx.parser.parse_model(HEAD + CROPPED))
 
 

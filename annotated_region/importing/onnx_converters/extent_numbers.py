@@ -140,7 +140,7 @@ class _ListReader:
         value = self._builder.lookup_binding(whole) if isinstance(whole, relax.Var) else whole
         if not isinstance(value, relax.Call) or value.op != tvm.ir.Op.get("relax.split"):
             return None
-        parts, numbers = value.attrs["indices_or_sections"], self.numbers(value.args[0])
+        parts, numbers = getattr(value.attrs, "indices_or_sections", None), self.numbers(value.args[0])
         if not isinstance(parts, int | tirx.IntImm) or numbers is None or not _is_list(value.args[0]):
             return None
         size = -(-len(numbers) // int(parts))

@@ -159,7 +159,7 @@ _FARTHEST = 2**31 - 1
 
 
 def _with_constants(node: OnnxNode) -> OnnxNode:
-    """The node with constants in the place of shapes that are numbers, which TVM does not slice a shape by."""
+    """The node with constants in the place of shapes that are numbers, by which TVM slices no shape."""
     numbers = [None if each is None else known_numbers(each) for each in node.inputs]
     inputs = [
         given if known is None or not isinstance(given, relax.ShapeExpr) else relax.const(known, "int64")
