@@ -30,8 +30,8 @@ class Guard(Symbolic, Protocol):
         """The condition for numbers."""
 
 
-_PLAIN = {"Add", "Mul", "FloorDiv", "Mod", "PythonMod", "Symbol", "Integer", "NegativeOne", "One", "Zero"}
-"""What `torch_guards` reads, for which no range is needed."""
+_ROUNDED = {"TruncToInt", "CeilToInt", "FloorToInt", "RoundToInt", "IntTrueDiv", "FloatTrueDiv"}
+"""PyTorch's quotients of floats, and functions that make whole numbers of floats."""
 
 _WIDEST = 4096
 """The distance from the exported extent at which a range is taken as endless."""
@@ -62,19 +62,23 @@ def _environments(
 
 
 def _is_rounded(guard: Symbolic) -> bool:
-    """Whether a guard is an equation with other operations than those of whole numbers."""
-    names = {type(part).__name__ for side in guard.args for part in _parts(side)}
-    return type(guard).__name__ == "Equality" and not names <= _PLAIN
-
-
-def _parts(expr: Symbolic) -> Iterator[Symbolic]:
-    yield expr
-    for each in expr.args:
-        yield from _parts(each)
+    """Whether a guard says which number a rounded one is; it holds for extents without gaps."""
+    if type(guard).__name__ != "Equality":
+        return False
+    kinds = [type(side).__name__ for side in guard.args]
+    return any(kind in _ROUNDED for kind in kinds) and any(not side.args for side in guard.args)
 
 
 def _holds(guards: Sequence[Guard], symbol: Symbolic) -> Callable[[int], bool]:
-    return lambda extent: all(str(guard.subs({symbol: extent})) == "True" for guard in guards)
+    """Whether guards hold for an extent; one that would divide by 0 does not."""
+
+    def holds(extent: int) -> bool:
+        try:
+            return all(str(guard.subs({symbol: extent})) == "True" for guard in guards)
+        except ZeroDivisionError:
+            return False
+
+    return holds
 
 
 def _range(hint: int, holds: Callable[[int], bool]) -> tuple[int, int | None]:

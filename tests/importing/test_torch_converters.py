@@ -230,3 +230,18 @@ def test_a_program_of_rounded_extents_is_called_with_those_alone(torch_functions
         else:
             with pytest.raises(ValueError, match="extents for which its model is not defined"):
                 machine["main"](tvm.runtime.tensor(x.numpy()))
+
+
+def test_an_extent_with_gaps_is_no_range(torch_functions):
+    """Blocks of rows, as Pegasus-X has them; the guard divides by 0 where there are 3 rows."""
+    torch = torch_functions.torch
+    blocks = torch.nn.Module()
+    blocks.forward = lambda x: x.view(x.shape[0] // 4, -1, 5).sum(1)
+    program = torch.export.export(
+        blocks, (torch_functions.seeded(8, 5),), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},), strict=False
+    )
+    machine = relax.VirtualMachine(ar.build(ar.from_exported_program(program)).jit(), tvm.cpu())
+    for extent in (8, 12, 40):
+        x = torch_functions.seeded(extent, 5)
+        (found,) = machine["main"](tvm.runtime.tensor(x.numpy()))
+        np.testing.assert_allclose(found.numpy(), blocks(x).numpy(), 1e-5, 1e-5)
