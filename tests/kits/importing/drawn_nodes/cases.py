@@ -5,13 +5,17 @@ from __future__ import annotations
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as states
 
-from kits.importing.drawn_nodes import elementwise, further, moving, sums, windows
+from kits.importing.drawn_nodes import contributed, elementwise, further, moving, sums, windows
 from kits.importing.drawn_nodes.draw import NodeDraw
 from kits.importing.node_cases import NodeCase
 
 __all__ = ["FAMILIES", "drawn_case"]
 
-FAMILIES = elementwise.FAMILIES | moving.FAMILIES | windows.FAMILIES | sums.FAMILIES | further.FAMILIES
+FAMILIES = {
+    name: family
+    for room in (elementwise, moving, windows, sums, further, contributed)
+    for name, family in room.FAMILIES.items()
+}
 OPSETS = (9, 11, 13, 15, 17, 18, 20, 21, 23)
 REFUSALS = (
     states.Fail,

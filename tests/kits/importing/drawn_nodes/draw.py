@@ -114,13 +114,21 @@ class NodeDraw:
         return self.nodes(kind, operands, 1, attributes)[0]
 
     def nodes(
-        self, kind: str, operands: Sequence[str], count: int, attributes: Mapping[str, object]
+        self,
+        kind: str,
+        operands: Sequence[str],
+        count: int,
+        attributes: Mapping[str, object],
+        without: Sequence[int] = (),
     ) -> list[str]:
-        """Add an operator; attributes of None are left out, trailing operands without a name, too."""
+        """Add an operator; attributes of None are left out, trailing operands without a name, too.
+
+        The results have names, but those at the places `without`.
+        """
         names = list(operands)
         while names and not names[-1]:
             names.pop()
-        made = [f"y{len(self._nodes)}_{index}" for index in range(count)]
+        made = ["" if index in without else f"y{len(self._nodes)}_{index}" for index in range(count)]
         known = {name: value for name, value in attributes.items() if value is not None}
         self._nodes.append(helper.make_node(kind, names, made, **known))
         return made
