@@ -42,8 +42,8 @@ def fused_product(draw: NodeDraw) -> None:
     whole = draw.shape(0, 2, 3)
     flags = draw.some(transA=[0, 1], transB=[0, 1])
     left = (*whole, depth, rows) if flags.get("transA") else (*whole, rows, depth)
-    right = (columns, depth) if flags.get("transB") else (depth, columns)
-    right = (*whole, *right) if draw.maybe() else right
+    matrix = (columns, depth) if flags.get("transB") else (depth, columns)
+    right = (*whole, *matrix) if draw.maybe() else matrix
     operands = [draw.tensor(left), draw.given(draw.array(right), 0.5)]
     draw.node("FusedMatMul", *operands, **flags, **draw.some(alpha=[0.5, -2.0]), **DOMAIN)
 
