@@ -108,3 +108,13 @@ def test_constants_are_put_around_truths_bytes_and_what_has_no_elements():
         np.testing.assert_array_equal(wide, np.pad(small, ((0, 0), (0, 0), (2, 0)), constant_values=-7))
         beside = ((0, 0), (0, 0), (0, 1))
         np.testing.assert_array_equal(endless, np.pad(given, beside, constant_values=-np.inf))
+
+
+def test_a_constant_is_viewed_with_the_extents_of_a_call():
+    x, constant = var("x", (N, M)), numbers(6)
+    made = offload(module([x], lambda _: op.add(op.nn.relu(x), op.reshape(relax.const(constant), (N, M)))))
+    assert not ops_on_host(made.module)
+    for shape in ((2, 3), (6, 1)):
+        given = numbers(*shape)
+        expected = np.maximum(given, 0) + constant.reshape(shape)
+        np.testing.assert_array_equal(made.call("main", given)[0], expected)

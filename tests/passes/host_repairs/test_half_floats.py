@@ -24,7 +24,7 @@ SELU = (1.6732632423543772, 1.0507009873554805)
 
 def gelu_tanh(x: np.ndarray) -> np.ndarray:
     """The form with a hyperbolic tangent."""
-    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    return np.asarray(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
 
 
 STEPS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -42,7 +42,7 @@ STEPS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def softmax(x: np.ndarray) -> np.ndarray:
     """Along the rows."""
     powers = np.exp(x - x.max(-1, keepdims=True))
-    return powers / powers.sum(-1, keepdims=True)
+    return np.asarray(powers / powers.sum(-1, keepdims=True))
 
 
 # Sums over 256 and more numbers of a row, or of a part of it; what they are in NumPy.

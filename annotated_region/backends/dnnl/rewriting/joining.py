@@ -210,11 +210,11 @@ def _constants(graph: Graph) -> tuple[dict[TensorId, Part], Counter[str | None]]
     }
     reads = Counter(parts[tensor].name for tensor in graph.outputs if tensor in parts)
     for node in graph.nodes:
-        part = parts.get(node.inputs[0]) if node.kind in VIEWS else None
-        if part is None:
+        part, extents = parts.get(node.inputs[0]) if node.kind in VIEWS else None, graph.shape(node.output)
+        shape = _numbers(extents)
+        if part is None or not shape or len(shape) < len(extents):
             reads.update(parts[each].name for each in node.operands if each in parts)
             continue
-        shape = _numbers(graph.shape(node.output))
         view = node.parameters if isinstance(node.parameters, Permutation) else shape
         parts[node.output] = Part(part.name, (*part.views, view), shape[-1])
         reads[part.name] += node.output in graph.outputs
