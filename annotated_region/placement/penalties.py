@@ -82,7 +82,7 @@ def priced_memory(
     free, unpriced, best_bound = market.per_byte(), prices.state(), prices.bound()
     best = free
     for _ in range(market.rounds):
-        if not market.adjust(prices.leaning, min(upper, dearest) - best_bound):
+        if not market.adjust(prices.leaning, _slack(best_bound, dearest, upper)):
             break
         tried = market.penalties(market.per_byte())
         prices.reprice(market.priced(tried))
@@ -95,6 +95,15 @@ def priced_memory(
         prices.restore(unpriced)  # no price helped: sweeps from what they left would have to undo it first
         return PricedMemory(problem, prices, market.penalties(free), free)
     return market.repriced(prices, best)
+
+
+def _slack(bound: float, dearest: float, upper: float) -> float:
+    """How much more a placement may cost than the bound: as the units do, or a known placement.
+
+    Where launches and transfers cost more than all units, the units do not tell; then twice the bound.
+    """
+    most = min(upper, dearest if dearest >= bound else 2 * bound)
+    return max(0.0, most - bound)
 
 
 def _sweep(prices: Prices, pairs: int) -> None:

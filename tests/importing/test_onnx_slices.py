@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from kits.importing.onnx_texts import HEAD, machine_of, run
 from tvm import runtime
@@ -19,7 +20,8 @@ BOUNDS = [
     (-1, FIRST, -1), (-1, FIRST + 1, -1), (-1, -(2**31), -1), (-1, FIRST + 1, -2), (-2, 0, -1),
     (2, FIRST + 1, -1), (LAST, -4, -2), (1, LAST, 1), (0, 2**31 - 1, 1), (-3, LAST, 1), (0, -1, 1),
     (FIRST, LAST, 2), (1, -1, 2), (-4, -2, 1), (2, -1, 1), (-3, 2, 1), (1, -2, 2), (-1, 1, -1), (1, -3, -1),
-    (-2, 3, -2), (3, 3, 1), (-1, -2, 1), (1, 4, -1), (-1, FIRST, 1), (LAST, 3, 1),
+    (-2, 3, -2), (3, 3, 1), (-1, -2, 1), (1, 4, -1), (-1, FIRST, 1), (LAST, 3, 1), (-2, FIRST, -1),
+    (-4, -9, -1), (-3, -3, -1), (-8, -7, -1),
 ]  # fmt: skip
 
 
@@ -32,7 +34,27 @@ def test_axes_of_unknown_extent(start: int, end: int, step: int, target: str) ->
     """
     text = f"""(float[n, t, 4] x) => (float[n, u, 4] y) <int64[1] a = {{1}}, int64[1] s = {{{start}}},
         int64[1] e = {{{end}}}, int64[1] k = {{{step}}}> {{ z = Slice(x, s, e, a, k) y = Relu(z) }}"""
-    run(text, [target], (numbers(2, 5, 4),), (numbers(1, 2, 4),), (numbers(1, 7, 4),))
+    run(text, [target], *[(numbers(1, extent, 4),) for extent in (5, 2, 7, 1)])
+
+
+@pytest.mark.parametrize("extent", [1, 2, 5, 7])
+def test_axes_of_known_extent(extent: int) -> None:
+    """All bounds at once, each from the same tensor."""
+    results = [f"y{place}" for place in range(len(BOUNDS))]
+    lines = [
+        f"s{place} = Constant<value_ints = [{start}]>() e{place} = Constant<value_ints = [{end}]>() "
+        f"k{place} = Constant<value_ints = [{step}]>() y{place} = Slice(x, s{place}, e{place}, a, k{place})"
+        for place, (start, end, step) in enumerate(BOUNDS)
+    ]
+    named = ", ".join(f"float[u{place}, 2] {name}" for place, name in enumerate(results))
+    text = f"(float[{extent}, 2] x) => ({named}) <int64[1] a = {{0}}> {{ {' '.join(lines)} }}"
+    model = onnx.parser.parse_model(HEAD + text)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    given = numbers(extent, 2)
+    for found, expected in zip(
+        machine_of(model)["main"](runtime.tensor(given)), session.run(None, {"x": given}), strict=True
+    ):
+        np.testing.assert_array_equal(found.numpy(), expected)
 
 
 def test_flips_are_of_the_extents_of_their_operand() -> None:

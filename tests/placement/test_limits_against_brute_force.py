@@ -37,6 +37,11 @@ def test_all_limits_at_once(seed: int) -> None:
     check(placement_problems.limited_problem(seed, MOST_NODES))
 
 
+def test_launches_and_transfers_that_cost_more_than_all_units() -> None:
+    """The price of memory, which begins with the difference, was negative."""
+    check(placement_problems.limited_problem(607303, 8))
+
+
 @pytest.mark.campaign
 @settings(max_examples=int(os.environ["AR_CAMPAIGN_EXAMPLES"]) if IN_CAMPAIGN else 100)
 @given(st.integers(0, 2**32), st.booleans())

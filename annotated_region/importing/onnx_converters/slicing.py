@@ -36,6 +36,7 @@ from annotated_region.importing.onnx_converters.folding import known_numbers
 from annotated_region.importing.onnx_converters.node import OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
 from annotated_region.tvm_adapter.arithmetic import Extent
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["require_order"]
 
@@ -79,7 +80,7 @@ def _between_numbers(node: OnnxNode) -> relax.Expr:
     axes, steps = _axes_and_steps(node, len(starts))
     shape = node.shape(data)
     given = [*map(_AxisSlice, axes, starts, ends, steps)]
-    windows = [_AxisSlice(each.axis, 0, 0, 1) if each.is_empty(shape[each.axis]) else each for each in given]
+    windows = [each.along(shape[each.axis]) for each in given]
     if windows == given and all(_is_left_to_tvm(each, shape) for each in windows):
         return node.by_tvm()
     for each in windows:
@@ -121,9 +122,30 @@ class _AxisSlice:
         if not isinstance(self.begin, int) or not isinstance(self.end, int):
             return False
         if isinstance(extent, int):
-            return not range(extent)[self.begin : self.end : self.step]
+            return not self.places(extent)
         low, high = (self.begin, self.end) if self.step > 0 else (self.end, self.begin)
-        return (low < 0) == (high < 0) and high <= low
+        is_known = (
+            self.step > 0 or self.begin >= -1
+        )  # a step backwards may begin before the axis: at its first place
+        return is_known and (low < 0) == (high < 0) and high <= low
+
+    def along(self, extent: Extent) -> _AxisSlice:
+        """The same window with bounds that TVM reads as ONNX does, also where it holds nothing."""
+        if self.is_empty(extent):
+            return _AxisSlice(self.axis, 0, 0, 1)
+        begins_before = isinstance(self.begin, int) and isinstance(extent, int) and self.begin < -extent
+        is_first = self.step < 0 and begins_before and isinstance(self.end, int)
+        return _AxisSlice(self.axis, 0, 1, 1) if is_first else self
+
+    def places(self, extent: int) -> range:
+        """The places along an axis of this extent, as ONNX clamps the bounds, which are numbers.
+
+        Unlike Python's, a step backwards that begins before the axis takes its first element.
+        """
+        bounds = (expect(int, each) for each in (self.begin, self.end))
+        least, most = (0, extent) if self.step > 0 else (-1, extent - 1)
+        begin, end = (each + extent if each < 0 else each for each in bounds)
+        return range(min(max(begin, 0), most), min(max(end, least), most), self.step)
 
     def forward(self, extent: Extent) -> _AxisSlice:
         """The window of the reversed axis if the step is negative; bounds far outside become ends."""
@@ -132,25 +154,30 @@ class _AxisSlice:
             begin = 0
         if isinstance(end, int) and end >= _FARTHEST:
             end = extent
-        is_open = not isinstance(extent, int)
-        if is_open and isinstance(begin, int) and isinstance(end, int) and (begin < 0) != (end < 0):
-            return self._clamped(begin, end, extent)
+        if not isinstance(extent, int) and isinstance(begin, int):
+            is_mixed = isinstance(end, int) and (begin < 0) != (end < 0)
+            if is_mixed or (self.step < 0 and begin > 0):
+                return self._clamped(begin, end, extent)
         if not isinstance(begin, int) or not (isinstance(end, int) or end is extent):
             begin, end = (_counted_from_the_front(each, extent) for each in (begin, end))
         if bounds_of(extent - end)[1] <= 0:
             end = extent
         return _AxisSlice(self.axis, begin, end, abs(self.step), extent)
 
-    def _clamped(self, begin: int, end: int, extent: Extent) -> _AxisSlice:
-        """Of bounds one of which counts from the end: the place of the first, and the length from there."""
-        first: relax.Expr
-        length: Extent
-        if begin < 0:
-            first = tirx.Max(_expression(extent + begin), _expression(0))
-            length = tirx.Min(_expression(end), _expression(extent)) - first
+    def _clamped(self, begin: int, end: Extent, extent: relax.Expr) -> _AxisSlice:
+        """Of bounds whose order depends on the extent: the place of the first, and the length from there."""
+        zero = _expression(0)
+        most = extent if self.step > 0 else extent - 1  # backwards, a step begins at an element
+        first = tirx.Max(extent + begin, zero) if begin < 0 else tirx.Min(_expression(begin), most)
+        if self.step < 0 and begin > 0:
+            first = tirx.Max(first, zero)
+        if isinstance(end, int) and begin >= 0 > end and self.step > 0:
+            length = extent + (end - begin)
+        elif isinstance(end, int):
+            length = (tirx.Max(extent + end, zero) if end < 0 else tirx.Min(_expression(end), extent)) - first
         else:
-            first, length = tirx.Min(_expression(begin), _expression(extent)), extent + (end - begin)
-        last = first + tirx.Max(_expression(length), _expression(0))
+            length = _expression(end) - first
+        last = first + tirx.Max(length, zero)
         return _AxisSlice(self.axis, first, last, abs(self.step), extent, is_clamped=True)
 
 

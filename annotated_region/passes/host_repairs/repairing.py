@@ -16,6 +16,7 @@ from annotated_region.passes.host_repairs import (
     broadcasts,
     counted_axes,
     double_norms,
+    empty_parts,
     empty_sums,
     half_floats,
     infinite_extremes,
@@ -55,6 +56,7 @@ TABLE = table_of(
     + unequal_nan.REWRITES
     + sums_of_exponentials.REWRITES
     + result_types.REWRITES
+    + empty_parts.REWRITES
 )
 
 
