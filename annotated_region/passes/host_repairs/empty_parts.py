@@ -7,9 +7,9 @@
                                                            lv_part3 = strided_slice(x, [0], [2], [5])
                                                            lv       = (lv_part, lv_part2, lv_part3)
 
-TVM 0.27.0: "split_indices must be sorted", by which it means that each is larger than the one in front of it, and
-than 0. The repair can be removed with the first TVM for which ``tests/passes/host_repairs/test_empty_parts.py``
-passes without it.
+TVM 0.27.0: "split_indices must be sorted", by which it means that each is larger than the one before it, and
+than 0. The repair can be removed with the first TVM for which
+``tests/passes/host_repairs/test_empty_parts.py`` passes without it.
 """
 
 from __future__ import annotations

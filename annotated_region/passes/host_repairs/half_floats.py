@@ -12,7 +12,8 @@ TVM 0.27.0:
 *   ``layer_norm`` and ``instance_norm`` of bfloat16: "only support float32 and float16 for now";
 *   ``argmax`` and ``argmin`` of bfloat16: an internal check fails; ``power`` and ``mod`` of it likewise;
 *   ``sort``, ``argsort`` and ``topk`` of bfloat16 order the bits as integers, which is wrong;
-*   ``sinh``, ``cosh``, ``asin``, ``acos``, ``atan``, ``asinh`` and ``acosh`` of float16: "unknown intrinsic";
+*   ``sinh``, ``cosh``, ``asin``, ``acos``, ``atan``, ``asinh``, ``acosh`` and ``atan2`` of float16:
+    "unknown intrinsic";
 *   ``tanh``, ``gelu``, ``softplus`` and others round each step: of ``gelu(-3)`` in float16, 8 of 100 are
     lost, and ``atanh(0.0001)`` is 0;
 *   sums, products and averages round each partial sum: of 4 096 ones in float16 the sum is 2 048, in bfloat16
@@ -39,7 +40,7 @@ _HALVES = ("float16", "bfloat16")
 _ASKED = tuple(f"relax.{name}" for name in ("isnan", "isinf", "isfinite", "argmax", "argmin", "argsort"))
 _COMPUTED = tuple(f"relax.{name}" for name in ("nn.layer_norm", "nn.instance_norm", "power", "mod", "sort"))
 _FUNCTIONS = tuple(
-    f"relax.{name}" for name in ("sinh", "cosh", "asin", "acos", "atan", "asinh", "acosh", "atanh")
+    f"relax.{name}" for name in ("sinh", "cosh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2")
 )
 _OF_STEPS = tuple(
     f"relax.{name}"

@@ -134,10 +134,17 @@ def test_a_function_of_float16_is_numpys(name: str) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-3)
 
 
+def test_an_angle_of_float16_is_numpys() -> None:
+    x = numbers("float16")
+    (found,) = answers(of(lambda x, _: op.atan2(x, op.negative(x)), "float16"), x)
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(found, np.arctan2(wide, -wide), rtol=1e-3)
+
+
 def test_each_repair_is_of_a_fault_that_is_there() -> None:
     """Without the repair these do not compile, or answer wrongly; where one does, it can go."""
     names = {op for ops, _ in half_floats.REWRITES for op in ops}
-    tested = {*WIDE, *FUNCTIONS, *STEPS, *SUMS, *IMAGES, "nn.attention", "nn.attention_bias"}
+    tested = {*WIDE, *FUNCTIONS, *STEPS, *SUMS, *IMAGES, "atan2", "nn.attention", "nn.attention_bias"}
     assert {f"relax.{name.split(' ')[0]}" for name in tested} == names
     for name, body in WIDE.items():
         if "sort" in name or "topk" in name:
