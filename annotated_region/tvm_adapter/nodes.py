@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from tvm import s_tir, tirx
+from tvm import tirx
 from tvm.ir import GenericConst as Constant
 from tvm.ir import StringImm as TextConstant
 from tvm.ir import TensorLoad
 from tvm.relax import prim_value
 from tvm.relax.dpl import TypePattern
+from tvm.s_tir import SBlock, SBlockRealize  # until 0.27 in tirx, under other names
 from tvm.sym import Analyzer, ConstIntBound
 
 __all__ = [
@@ -25,10 +26,6 @@ __all__ = [
     "TypePattern",
     "prim_value",
 ]
-
-# 0.27 moved these out of tirx, and renamed them.
-SBlock = s_tir.SBlock
-SBlockRealize = s_tir.SBlockRealize
 
 # 0.26 gave one base class to the expressions of all dialects; before it this was tirx.PrimExpr.
 PrimExpr = tirx.Expr
