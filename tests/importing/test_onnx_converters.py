@@ -268,3 +268,18 @@ def test_what_is_not_above_a_threshold_is_zero(threshold):
     model = model_of_nodes([Node("ThresholdedRelu", "x", **threshold)], {"x": x}, {})
     (expected,), (found,) = by_onnx_runtime(model, {"x": x}), by_tvm(ar.from_onnx(model), {"x": x})
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "axes", [{}, {"a": np.array([], "int64")}, {"a": np.array([1])}], ids=["none", "empty", "one"]
+)
+@pytest.mark.parametrize(
+    "kind", ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp"]
+)
+def test_a_reduction_along_no_axes_still_computes_its_elements(kind, axes):
+    """``noop_with_empty_axes`` leaves out the sum alone: squares are squared. TVM gives the operand."""
+    x = np.abs(X) if kind == "LogSum" else X
+    node = Node(f"Reduce{kind}", "x a" if axes else "x", noop_with_empty_axes=1)
+    model = model_of_nodes([node], {"x": x}, axes, opset=18)
+    (expected,), (found,) = by_onnx_runtime(model, {"x": x}), by_tvm(ar.from_onnx(model), {"x": x})
+    np.testing.assert_allclose(found, expected, 1e-5, 1e-6)

@@ -21,6 +21,7 @@ from annotated_region.importing.onnx_converters import (  # noqa: F401 - each re
     detection,
     einsum,
     elementwise,
+    empty_reductions,
     expand,
     extent_numbers,
     further_ops,

@@ -77,7 +77,7 @@ def packed_product(draw: NodeDraw) -> None:
     )
     depth = group * groups - draw.one([0, 0, 3])
     words = draw.numbers.integers(0, 256, (columns, groups, group * bits // 8)).astype("uint8")
-    scales = np.abs(draw.array((columns, groups))) + np.float32(0.1)
+    scales = (np.abs(draw.array((columns, groups))) + np.float32(0.1)) / np.float32(1000)
     operands = [
         draw.input(draw.array((draw.rng.randint(1, 3), depth))),
         draw.constant(words),
