@@ -1,6 +1,6 @@
 """Inlines functions in ONNX models: local functions, and operators that ONNX defines as functions.
 
-Operators that neither TVM nor this package converts (`Celu`, `HannWindow`, `Swish`, ...) may have a function
+Operators that neither TVM nor this package converts (`HannWindow`, `Swish`, ...) may have a function
 body in ONNX's definition. Such nodes, and calls of local functions of the model, are inlined recursively
 before TVM sees them. Weights are removed temporarily, to avoid copies.
 """

@@ -283,3 +283,14 @@ def test_a_reduction_along_no_axes_still_computes_its_elements(kind, axes):
     model = model_of_nodes([node], {"x": x}, axes, opset=18)
     (expected,), (found,) = by_onnx_runtime(model, {"x": x}), by_tvm(ar.from_onnx(model), {"x": x})
     np.testing.assert_allclose(found, expected, 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize("alpha", [{}, {"alpha": 0.3}, {"alpha": 2.0}])
+@pytest.mark.parametrize("shape", [(), (2, 4)])
+def test_celu_keeps_the_axes_of_its_operand(shape, alpha):
+    """The function that ONNX defines makes a vector of a single number."""
+    x = np.asarray(np.resize(X, shape), "float32")
+    model = model_of_nodes([Node("Celu", "x", **alpha)], {"x": x}, {})
+    (expected,), (found,) = by_onnx_runtime(model, {"x": x}), by_tvm(ar.from_onnx(model), {"x": x})
+    assert found.shape == shape
+    np.testing.assert_allclose(found, expected, 1e-5, 1e-6)

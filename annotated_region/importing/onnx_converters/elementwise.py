@@ -3,7 +3,7 @@
 TVM 0.27.0 ignores the signs that `IsInf` selects; its floor modulo of floats is NaN if the divisor is
 infinite; shifts by too many bits depend on the processor; it supports `Pow` neither for
 integers nor for mixed types; and its `ThresholdedRelu` of minus infinity is NaN. It lowers `Clip` to
-loops, which no target claims.
+loops, which no target claims, and lacks `Celu`.
 """
 
 from __future__ import annotations
@@ -72,6 +72,16 @@ def _above_threshold(node: OnnxNode) -> relax.Expr:
     data = node.tensor(0, FLOATS)
     zero, least = (relax.const(number, dtype_of(data)) for number in (0.0, node.number("alpha", 1.0)))
     return relax.op.where(node.emit(relax.op.greater(data, least)), data, zero)
+
+
+@converts("", "Celu", (1, 1), "alpha")
+def _celu(node: OnnxNode) -> relax.Expr:
+    """``max(0, x) + min(0, alpha * (exp(x / alpha) - 1))``; ONNX's function makes a vector of a number."""
+    data = node.tensor(0, FLOATS)
+    zero, one, alpha = (relax.const(each, dtype_of(data)) for each in (0.0, 1.0, node.number("alpha", 1.0)))
+    power = node.emit(relax.op.exp(node.emit(relax.op.divide(data, alpha))))
+    below = node.emit(relax.op.multiply(node.emit(relax.op.subtract(power, one)), alpha))
+    return relax.op.add(node.emit(relax.op.nn.relu(data)), node.emit(relax.op.minimum(below, zero)))
 
 
 @converts("", "BitShift", (2, 2), "direction")

@@ -117,7 +117,7 @@ def powers(draw: NodeDraw) -> None:
         draw.one(("float32", "int64", "int32")),
     )
     left, right = _pair(draw)
-    exponents = np.abs(draw.array(right, exponent)) % 4
+    exponents = np.floor(np.abs(draw.array(right, exponent))) % 4  # of negative integers, too
     draw.node("Pow", draw.tensor(left, base), draw.given(np.asarray(exponents, exponent), 0.5))
 
 
