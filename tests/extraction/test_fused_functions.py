@@ -161,7 +161,8 @@ class Module:
             use()
 
 
-def test_sizes_come_in_the_order_of_their_use():
+def of_a_sum_of_sizes():
+    """A function of as many elements as eight sizes say together, and the sizes."""
     sizes = [tvm.tirx.Var(f"n{number}", "int64") for number in range(8)]
     x = relax.Var("x", relax.TensorType([sum(sizes[1:], sizes[0])], "float32"))
     shape = relax.Var("shape", relax.ShapeType(sizes))
@@ -170,7 +171,12 @@ def test_sizes_come_in_the_order_of_their_use():
         with builder.dataflow():
             out = builder.emit_output(relax.op.exp(x))
         builder.emit_func_output(out)
-    function = ar.extract_fused_functions(builder.get(), lowered=False)["fused_tir_exp"]
+    return builder.get(), sizes
+
+
+def test_sizes_come_in_the_order_of_their_use():
+    mod, sizes = of_a_sum_of_sizes()
+    function = ar.extract_fused_functions(mod, lowered=False)["fused_tir_exp"]
     *_, last = function.params
     assert [size.name for size in last.ty.values] == [size.name for size in sizes]
 
@@ -209,15 +215,8 @@ def test_calls_without_call_tir_are_extracted_if_they_write_tensors():
 
 
 def test_numbers_come_in_the_order_of_their_use():
-    sizes = [tvm.tirx.Var(f"n{number}", "int64") for number in range(8)]
-    x = relax.Var("x", relax.TensorType([sum(sizes[1:], sizes[0])], "float32"))
-    shape = relax.Var("shape", relax.ShapeType(sizes))
-    builder = relax.BlockBuilder()
-    with builder.function("main", [x, shape]):
-        with builder.dataflow():
-            out = builder.emit_output(relax.op.exp(x))
-        builder.emit_func_output(out)
-    (function,) = ar.extract_hashed_functions(builder.get()).values()
+    mod, sizes = of_a_sum_of_sizes()
+    (function,) = ar.extract_hashed_functions(mod).values()
     _x, *numbers, _out = function.func.params
     assert [number.name for number in numbers] == [size.name for size in sizes]
-    relax.analysis.well_formed(fused(builder.get()))
+    relax.analysis.well_formed(fused(mod))

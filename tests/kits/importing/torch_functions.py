@@ -8,6 +8,8 @@ import torch
 from torch.nn import functional
 
 from kits.importing.torch_images import IMAGES, SIZES
+from kits.importing.torch_operands import numbers, roots, table, tenths, zeros_among
+from kits.importing.torch_refusals import REFUSED
 from kits.importing.torch_selections import SELECTIONS
 from kits.importing.torch_slices import every_other, every_third_column
 from kits.importing.torch_special import SPECIAL
@@ -16,32 +18,6 @@ __all__ = ["GROUPS", "IMAGES", "REFUSED", "WIDTH", "Each", "flat", "seeded"]
 
 WIDTH = 8
 NIBBLES = torch.arange(0, 32, 4, dtype=torch.int32)
-
-
-def numbers(x):
-    """From x, whole numbers between -5 and 5 or so."""
-    return (x * 3).long()
-
-
-def zeros_among(x):
-    """Where x is small, zeros of both signs."""
-    return torch.where(x.abs() < 0.7, torch.tensor([0.0, -0.0, -0.0, 0.0, 0.0, 0.0, -0.0, -0.0]), x)
-
-
-def roots(x):
-    """Roots, which are no numbers where x is negative."""
-    return torch.sqrt(x)
-
-
-def table(x):
-    """Twenty rows of three numbers."""
-    return torch.arange(60.0).reshape(20, 3) * x[0, 0, 0]
-
-
-def tenths(x):
-    """Quotients that a division rounds to the next integer."""
-    y = -x.flip(0) + 0.05
-    return x % 0.1, x // 0.1, x % y, torch.div(x, y, rounding_mode="floor"), x % -0.3, x // 0.25
 
 
 ARITHMETIC = {
@@ -454,34 +430,6 @@ GROUPS = {
     "norms": NORMS,
     "numbers": NUMBERS,
     "special": SPECIAL,
-}
-
-REFUSED = {
-    "antialiasing between corners": lambda x: torch.nn.functional.interpolate(
-        x[None], size=(3, 3), mode="bilinear", antialias=True, align_corners=True
-    ),
-    "an op without converter": torch.digamma,
-    "truth values as an index": lambda x: x[x > 0],
-    "quotients of selected whole numbers": lambda x: ((x * 9).long()[x > 0] // (x * 9).long()[x > 0]).sum(),
-    "selected rows beside others": lambda x: x[x > 0].cumsum(0).sum(),
-    "places of maxima": lambda x: functional.max_pool2d(x, 2, return_indices=True)[1],
-    "a reduction into a scalar": lambda x: x.sum().scatter_reduce(
-        0, numbers(x)[0, 0, 0] * 0, x.amax(), "prod"
-    ),
-    "a sorter": lambda x: torch.searchsorted(x[0, 0], x[0], sorter=torch.argsort(x[0, 0])),
-    "bits that are moved away": lambda x: numbers(x) >> 64,
-    "blended bytes": lambda x: functional.interpolate(
-        numbers(x)[None].to(torch.uint8), (3, 3), mode="bilinear", align_corners=True
-    ),
-    "smoothed bytes": lambda x: functional.interpolate(
-        numbers(x)[None].to(torch.uint8), (3, 3), mode="bilinear", antialias=True
-    ),
-    "an effect": lambda x: torch.linalg.inv(x[0, :3, :3]),
-    "random numbers": lambda x: x + torch.randn_like(x),
-    "random places": lambda x: x[torch.randint(0, 2, (3,))],
-    "branches": lambda x: torch.cond(
-        x.sum() > 0, lambda y: torch.take(torch.arange(9.0), y[0, 0].long()), lambda y: y[0, 0].sin(), (x,)
-    ),
 }
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from kits.importing.drawn_nodes.draw import NodeDraw
+from kits.importing.drawn_nodes.draw import NodeDraw, by_name
 
 __all__ = ["FAMILIES"]
 
@@ -126,9 +124,12 @@ def several_heads(draw: NodeDraw) -> None:
     draw.node("MultiHeadAttention", *operands, **attributes, **DOMAIN)
 
 
-FAMILIES: dict[str, Callable[[NodeDraw], None]] = {
-    each.__name__: each
-    for each in (
-        gates, skipped_norm, fused_product, fused_convolution, packed_product, bytes_to_floats, several_heads,
-    )
-}  # fmt: skip
+FAMILIES = by_name(
+    gates,
+    skipped_norm,
+    fused_product,
+    fused_convolution,
+    packed_product,
+    bytes_to_floats,
+    several_heads,
+)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-__all__ = ["FLOATS", "INTEGERS", "NodeDraw"]
+__all__ = ["FLOATS", "INTEGERS", "Family", "NodeDraw", "by_name"]
 
 FLOATS = ("float32", "float32", "float32", "float16", "float64")
 INTEGERS = ("int64", "int32", "int8", "uint8")
@@ -162,3 +162,12 @@ class NodeDraw:
         """Of axes that are not the first one of an input, and 1, which broadcasts."""
         inputs = (array.shape[array.ndim > 1 :] for array in self.feeds.values())
         return {1}.union(*inputs, *(array.shape for array in self._constants.values()))
+
+
+Family: TypeAlias = Callable[[NodeDraw], None]
+"""Draws the model of an operator."""
+
+
+def by_name(*families: Family) -> dict[str, Family]:
+    """Families by the names of their functions."""
+    return {each.__name__: each for each in families}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from onnx.helper import np_dtype_to_tensor_dtype
 
-from kits.importing.drawn_nodes.draw import FLOATS, INTEGERS, NodeDraw
+from kits.importing.drawn_nodes.draw import FLOATS, INTEGERS, NodeDraw, by_name
 
 __all__ = ["FAMILIES"]
 
@@ -189,20 +187,17 @@ def _pair(draw: NodeDraw) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return (left[cut:], right) if draw.maybe() else (left, right[cut:])
 
 
-FAMILIES: dict[str, Callable[[NodeDraw], None]] = {
-    each.__name__: each
-    for each in (
-        unary,
-        with_slopes,
-        clip,
-        binary,
-        powers,
-        several,
-        remainder,
-        logical,
-        bitwise,
-        shifts,
-        choice,
-        cast,
-    )
-}
+FAMILIES = by_name(
+    unary,
+    with_slopes,
+    clip,
+    binary,
+    powers,
+    several,
+    remainder,
+    logical,
+    bitwise,
+    shifts,
+    choice,
+    cast,
+)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from kits.importing.drawn_nodes.draw import NodeDraw
+from kits.importing.drawn_nodes.draw import NodeDraw, by_name
 
 __all__ = ["FAMILIES"]
 
@@ -126,15 +124,12 @@ def grouped_attention(draw: NodeDraw) -> None:
     draw.node("Attention", *operands, **attributes)
 
 
-FAMILIES: dict[str, Callable[[NodeDraw], None]] = {
-    each.__name__: each
-    for each in (
-        quantize,
-        dynamic_bytes,
-        byte_product,
-        byte_convolution,
-        quantized_product,
-        recurrent,
-        grouped_attention,
-    )
-}
+FAMILIES = by_name(
+    quantize,
+    dynamic_bytes,
+    byte_product,
+    byte_convolution,
+    quantized_product,
+    recurrent,
+    grouped_attention,
+)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from onnx import numpy_helper
 
-from kits.importing.drawn_nodes.draw import INTEGERS, NodeDraw
+from kits.importing.drawn_nodes.draw import INTEGERS, NodeDraw, by_name
 
 __all__ = ["FAMILIES"]
 
@@ -349,34 +349,31 @@ def bytes_moved(draw: NodeDraw) -> None:
     draw.node("Concat", moved, moved, axis=draw.axis_of(draw.rng.randrange(len(shape)), len(shape)))
 
 
-FAMILIES: dict[str, Callable[[NodeDraw], None]] = {
-    each.__name__: each
-    for each in (
-        reshape,
-        flatten,
-        transpose,
-        squeeze,
-        unsqueeze,
-        expand,
-        tile,
-        concat,
-        split,
-        cut,
-        gather,
-        gather_elements,
-        gather_nd,
-        scatter_elements,
-        scatter_nd,
-        pad,
-        pixels,
-        one_hot,
-        largest,
-        place_of_largest,
-        running_sum,
-        triangle,
-        reverse,
-        made_of_numbers,
-        extents,
-        bytes_moved,
-    )
-}
+FAMILIES = by_name(
+    reshape,
+    flatten,
+    transpose,
+    squeeze,
+    unsqueeze,
+    expand,
+    tile,
+    concat,
+    split,
+    cut,
+    gather,
+    gather_elements,
+    gather_nd,
+    scatter_elements,
+    scatter_nd,
+    pad,
+    pixels,
+    one_hot,
+    largest,
+    place_of_largest,
+    running_sum,
+    triangle,
+    reverse,
+    made_of_numbers,
+    extents,
+    bytes_moved,
+)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from kits.importing.drawn_nodes.draw import FLOATS, NodeDraw
+from kits.importing.drawn_nodes.draw import FLOATS, NodeDraw, by_name
 
 __all__ = ["FAMILIES"]
 
@@ -151,17 +149,14 @@ def losses(draw: NodeDraw) -> None:
     draw.node(kind, *operands, **draw.some(reduction=["none", "mean", "sum"], ignore_index=[0, 1]))
 
 
-FAMILIES: dict[str, Callable[[NodeDraw], None]] = {
-    each.__name__: each
-    for each in (
-        reduction,
-        softmax,
-        norm,
-        image_norm,
-        vector_norm,
-        product,
-        affine_product,
-        equation,
-        losses,
-    )
-}
+FAMILIES = by_name(
+    reduction,
+    softmax,
+    norm,
+    image_norm,
+    vector_norm,
+    product,
+    affine_product,
+    equation,
+    losses,
+)

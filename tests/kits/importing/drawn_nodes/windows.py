@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from kits.importing.drawn_nodes.draw import NodeDraw
+from kits.importing.drawn_nodes.draw import NodeDraw, by_name
 
 __all__ = ["FAMILIES"]
 
@@ -142,7 +140,13 @@ def _window(draw: NodeDraw, rank: int) -> tuple[list[int], dict[str, object]]:
     return kernel, window
 
 
-FAMILIES: dict[str, Callable[[NodeDraw], None]] = {
-    each.__name__: each
-    for each in (convolution, deconvolution, pool, whole_pool, resize, grid, local_norm, columns)
-}
+FAMILIES = by_name(
+    convolution,
+    deconvolution,
+    pool,
+    whole_pool,
+    resize,
+    grid,
+    local_norm,
+    columns,
+)
