@@ -56,6 +56,17 @@ assert len(answers) == 320
 assert added == 3, added  # four shares: the caller's, and one for each of three workers
 """
 
+SLOPES = """
+import sys
+import numpy as np
+import tvm
+from tvm import relax
+
+machine = relax.VirtualMachine(tvm.runtime.load_module(sys.argv[1]), tvm.cpu())
+rows = [tvm.runtime.tensor(np.ones((1, width), "float32")) for width in (17, 33, 5, 50)]
+print([sorted(set(each.numpy().ravel().tolist())) for each in machine["main"](*rows)])
+"""
+
 ENVIRONMENT = """
 import ctypes, os
 
@@ -153,6 +164,24 @@ def test_a_caller_computes_the_same_on_one_processor(library: Path) -> None:
     answer = "print(b''.join(machine['main'](data).numpy().tobytes() for _ in range(12)).hex())"
     alone = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
     assert run(BEGINNING + answer, str(library)) == run(alone + BEGINNING + answer, str(library))
+
+
+@needs_onednn
+@pytest.mark.parametrize("threads", [1, 2, 3, 4])
+def test_slopes_are_applied_once_by_any_number_of_threads(tmp_path: Path, threads: int) -> None:
+    """Two threads of oneDNN compute the same elements of a row that is no whole number of vectors."""
+    rows = [relax.Var(f"x{width}", relax.TensorType((1, width), "float32")) for width in (17, 33, 5, 50)]
+    builder = relax.BlockBuilder()
+    with builder.function("main", rows):
+        with builder.dataflow():
+            below = [builder.emit(op.multiply(row, op.negative(row))) for row in rows]
+            slopes = [relax.const(np.full(row.ty.shape[1].value, 3, "float32")) for row in rows]
+            results = [builder.emit(op.nn.prelu(each, by, 1)) for each, by in zip(below, slopes, strict=True)]
+            output = builder.emit_output(relax.Tuple(results))
+        builder.emit_func_output(output)
+    path = tmp_path / "library.so"
+    ar.build(ar.partition(builder.get(), ["dnnl"], prepare=False)).export_library(str(path))
+    assert run(SLOPES, str(path), threads=threads) == "[[-3.0], [-3.0], [-3.0], [-3.0]]\n"
 
 
 @needs_onednn

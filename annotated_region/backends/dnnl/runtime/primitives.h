@@ -108,11 +108,11 @@ inline void matmul(Builder& builder, const NodeRow& node) {
 // Adds a step from one operand to a result with the same memory order, in place if allowed.
 template <typename PrimitiveDesc>
 void add_pointwise(Builder& builder, const NodeRow& node, const PrimitiveDesc& pd, const Desc& desc,
-                   std::vector<Argument> others, const std::string& note) {
+                   std::vector<Argument> others, const std::string& note, bool may_overwrite = true) {
   const int src = node.inputs[0];
   const Place from = builder.fetch(src, desc);
   const Desc to = pd.dst_desc();
-  const Place place = builder.over_or_fresh(from, to);
+  const Place place = may_overwrite ? builder.over_or_fresh(from, to) : builder.fresh(to);
   others.push_back({DNNL_ARG_SRC, desc, from});
   others.push_back({DNNL_ARG_DST, to, place});
   builder.add_step(pd, std::move(others), layout_name(to) + note);
@@ -205,14 +205,15 @@ inline void layer_norm(Builder& builder, const NodeRow& node) {
   add_pointwise(builder, node, pd, desc, builder.scale_and_shift(), "");
 }
 
-// inputs: data, slopes for the negative side, of the same rank.
+// inputs: data, slopes for the negative side, of the same rank. Never in place: where the channels are no whole number
+// of vectors, two threads of oneDNN compute the same elements, and the later one would multiply by the slopes again.
 inline void prelu(Builder& builder, const NodeRow& node) {
   if (!builder.is_constant(node.inputs[1])) return exact_prelu(builder, node);
   const Desc desc = channel_layout(builder, node.inputs[0]);
   const Desc slopes = builder.plain(node.inputs[1]);
   const dnnl::prelu_forward::primitive_desc pd(cpu(), kInference, desc, slopes, desc, Builder::attributes());
   add_pointwise(builder, node, pd, desc,
-                {{DNNL_ARG_WEIGHTS, slopes, builder.fetch(node.inputs[1], slopes)}}, "");
+                {{DNNL_ARG_WEIGHTS, slopes, builder.fetch(node.inputs[1], slopes)}}, "", /*may_overwrite=*/false);
 }
 
 // Resizes an image.
