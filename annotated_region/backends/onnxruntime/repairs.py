@@ -1,6 +1,7 @@
 """What prevents wrong results of ONNX Runtime 1.32.
 
-Sums of integers are written otherwise, see `integer_sums`, and windows of -inf, see `lowest_numbers`. Copies
+Sums of integers are written otherwise, see `integer_sums`, windows of -inf, see `lowest_numbers`, and
+products of rows with scales of their own, see `row_scales`. Copies
 are for quantized models: the optimizer of transpositions puts a quantization and its inverse in front of a
 transposition whose result is quantized, if the value has no other reader, but does not look whether the value
 is a result of the model. It may be one, too, because an operator that does nothing was removed behind it:
@@ -21,6 +22,7 @@ from annotated_region.backends.onnx_emitter.copies import copy_output
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
 from annotated_region.backends.onnx_emitter.lowest_numbers import with_infinities
 from annotated_region.backends.onnxruntime.integer_sums import write_integer_sums
+from annotated_region.backends.onnxruntime.row_scales import separate_row_scales
 
 __all__ = ["CRASHING", "crashing_rewrites", "repair"]
 
@@ -60,6 +62,7 @@ def repair(graph: Graph) -> None:
     """Write sums of integers and windows otherwise, and insert copies; the graph computes the same."""
     write_integer_sums(graph)
     with_infinities(graph)
+    separate_row_scales(graph)
     quantized, transposed = _quantized(graph)
     makers = {name: each for each in graph.operators for name in each.outputs}
     for port in graph.outputs:

@@ -121,3 +121,27 @@ def test_kernels_of_256_numbers_in_a_row_are_bytes(kernel):
 )
 def test_convolutions_that_are_not_of_bytes_stay_on_the_host(mod):
     assert not claimed(mod)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_constant_rows_with_scales_of_their_own_are_multiplied(axis, is_turned):
+    """The operator that ONNX Runtime fuses a product into takes one scale for the left side."""
+    random = np.random.default_rng(axis)
+    numbers = random.integers(0, 255, (3, 4)).astype("uint8")
+    scales = random.uniform(0.01, 0.1, numbers.shape[axis]).astype("float32")
+    weight = random.integers(-9, 9, (3 if is_turned else 4, 5)).astype("int8")
+    x = var("x", (5,))
+
+    def make(_):
+        zeros = relax.const(np.full(scales.shape, 128, "uint8"))
+        rows = op.dequantize(relax.const(numbers), relax.const(scales), zeros, axis)
+        columns = op.dequantize(
+            relax.const(weight), relax.const(np.float32(0.1)), relax.const(np.int8(0)), -1
+        )
+        return op.matmul(op.permute_dims(rows) if is_turned else rows, columns), op.negative(x)
+
+    by = scales.reshape((-1, 1) if axis == 0 else (1, -1))
+    left = (numbers.astype("float64") - 128) * by
+    found, _ = call(built(module([x], make)), np.ones(5, "float32"))
+    np.testing.assert_allclose(found, (left.T if is_turned else left) @ (weight * 0.1), 1e-5, 1e-5)
