@@ -1,10 +1,12 @@
 """What prevents wrong results of ONNX Runtime 1.32.
 
 Sums of integers are written otherwise, see `integer_sums`, windows of -inf, see `lowest_numbers`, and
-products of rows with scales of their own, see `row_scales`. Copies
-are for quantized models: the optimizer of transpositions puts a quantization and its inverse in front of a
-transposition whose result is quantized, if the value has no other reader, but does not look whether the value
-is a result of the model. It may be one, too, because an operator that does nothing was removed behind it:
+products of rows with scales of their own, see `row_scales`.
+
+Copies are for quantized models: the optimizer of transpositions puts a quantization and its inverse in front
+of a transposition whose result is quantized, if the value has no other reader, but does not look whether the
+value is a result of the model. It may be one, too, because an operator that does nothing was removed behind
+it:
 
     e = Exp(x), t = Transpose(e), q = QuantizeLinear(t)        results e and q: e is what q stands for
     v = Exp(x), e = Max(v, v), t = Transpose(v), q = QuantizeLinear(t)        right
@@ -59,7 +61,7 @@ def _moves_first_axis(transposition: Operator) -> bool:
 
 
 def repair(graph: Graph) -> None:
-    """Write sums of integers and windows otherwise, and insert copies; the graph computes the same."""
+    """Write sums of integers, windows and products otherwise, insert copies; the graph computes the same."""
     write_integer_sums(graph)
     with_infinities(graph)
     separate_row_scales(graph)

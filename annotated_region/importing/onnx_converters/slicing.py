@@ -123,11 +123,10 @@ class _AxisSlice:
             return False
         if isinstance(extent, int):
             return not self.places(extent)
+        if self.step < 0 and self.begin < -1:
+            return False  # before a short axis, which means its first element
         low, high = (self.begin, self.end) if self.step > 0 else (self.end, self.begin)
-        is_known = (
-            self.step > 0 or self.begin >= -1
-        )  # a step backwards may begin before the axis: at its first place
-        return is_known and (low < 0) == (high < 0) and high <= low
+        return (low < 0) == (high < 0) and high <= low
 
     def along(self, extent: Extent) -> _AxisSlice:
         """The same window with bounds that TVM reads as ONNX does, also where it holds nothing."""
@@ -220,7 +219,7 @@ def _part(node: OnnxNode, data: relax.Expr, windows: Sequence[_AxisSlice], *, is
     """The slice; where the bounds are not numbers each call is checked to be inside of the axes."""
     shape = node.shape(data)
     kept = [each for each in windows if (each.begin, each.step) != (0, 1) or each.end is not shape[each.axis]]
-    for each in [each for each in kept if not each.is_clamped] if is_inside else []:
+    for each in (each for each in kept if is_inside and not each.is_clamped):
         for low, high in pairwise((0, each.begin, each.end, shape[each.axis])):
             require_order(node, low, high)
     if not kept:
