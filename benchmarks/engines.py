@@ -21,7 +21,7 @@ from tvm import relax
 
 import annotated_region as ar
 
-__all__ = ["BF16_ENGINES", "FAST_ENGINES", "OURS_IN_BF16", "Engine", "Setting", "tvm_alone"]
+__all__ = ["BF16_ENGINES", "FAST_ENGINES", "LIBRARY_REGIONS", "OURS_IN_BF16", "Engine", "Setting", "tvm_alone"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,14 @@ def on_onednn(setting: Setting, precision: str = "fp32") -> Engine:
     return Engine(run, time.perf_counter() - began, _placement(mod))
 
 
+def in_regions_of(target: str, setting: Setting) -> Engine:
+    """The module partitioned for another library, which runs the regions."""
+    began = time.perf_counter()
+    mod = ar.partition(ar.from_onnx(setting.model), [target])
+    run = _on_virtual_machine(ar.build(mod, setting.target), setting)
+    return Engine(run, time.perf_counter() - began, _placement(mod))
+
+
 def tvm_alone(setting: Setting) -> Engine:
     """The module as it was imported, through TVM's default pipeline."""
     began = time.perf_counter()
@@ -149,4 +157,10 @@ OURS_IN_BF16: dict[str, Callable[[Setting], Engine]] = {
 BF16_ENGINES: dict[str, Callable[[Setting], Engine]] = {
     **OURS_IN_BF16,
     **({"openvino-bf16": partial(open_vino, precision="bf16")} if HAS_OPENVINO else {}),
+}
+# Regions of the libraries that are engines of their own, by the name of their engine here.
+LIBRARY_REGIONS: dict[str, Callable[[Setting], Engine]] = {
+    f"annotated-region-{name}": partial(in_regions_of, name)
+    for name in ("onnxruntime", "openvino")
+    if name in FAST_ENGINES
 }

@@ -10,7 +10,8 @@ OpenVINO (``pip install annotated-region[bench]``), not the milliseconds. In eac
 for a tenth of a second without being timed, while the idle threads of the one before it, which spin for a
 while in hope of work, go to sleep. Answers are compared with ONNX Runtime's. With ``--int8`` all engines get
 the models as ONNX Runtime's quantizer makes them (QDQ: unsigned activations, weights by channel); with
-``--int8 dynamic`` products of bytes whose scales are measured in each call.
+``--int8 dynamic`` products of bytes whose scales are measured in each call. With ``--libraries`` the regions of ONNX Runtime and OpenVINO run, too, each
+beside its library on the whole model, which is its best peer.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def main() -> int:
     for name in options.models or side_by_side.MODELS:
         tvm_rounds = options.tvm_rounds if options.tvm else 0
         setting = side_by_side.setting_of(name, options.threads, options.target, options.int8)
-        result = side_by_side.measured(name, setting, options.rounds, tvm_rounds, options.bf16)
+        result = side_by_side.measured(
+            name, setting, options.rounds, tvm_rounds, options.bf16, options.libraries
+        )
         report["models"].append(result)
     print(side_by_side.table(report))
     if options.json:
@@ -57,6 +60,9 @@ def parsed() -> argparse.Namespace:
         default="",
         choices=("static", "dynamic"),
         help="measure the quantized models instead",
+    )
+    parser.add_argument(
+        "--libraries", action="store_true", help="measure the regions of onnxruntime and openvino as well"
     )
     parser.add_argument("--tvm", action="store_true", help="measure TVM alone as well; it is slow")
     parser.add_argument("--tvm-rounds", type=int, default=3, help="rounds of TVM alone")

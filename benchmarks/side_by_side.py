@@ -15,7 +15,15 @@ from typing import Any
 
 import numpy as np
 import onnx
-from engines import BF16_ENGINES, FAST_ENGINES, OURS_IN_BF16, Engine, Setting, tvm_alone
+from engines import (
+    BF16_ENGINES,
+    FAST_ENGINES,
+    LIBRARY_REGIONS,
+    OURS_IN_BF16,
+    Engine,
+    Setting,
+    tvm_alone,
+)
 from kits.diffusion_models import DIFFUSION_MODELS, diffusion_model
 from kits.family_models import FAMILIES, family_model, inputs_of
 from kits.quantized_models import (
@@ -33,7 +41,11 @@ MODELS = (*LIGHT_MODELS, *FAMILIES)
 TEXTS = ("bert", "gpt2", "llama", "vit")  # transformers
 REFERENCE = "onnxruntime"
 FLOAT32 = ("onnxruntime", "openvino")
-PEERS = {"annotated-region": FLOAT32, **dict.fromkeys(OURS_IN_BF16, ("openvino-bf16",))}
+PEERS = {
+    "annotated-region": FLOAT32,
+    **dict.fromkeys(OURS_IN_BF16, ("openvino-bf16",)),
+    **{name: (name.removeprefix("annotated-region-"),) for name in LIBRARY_REGIONS},
+}
 # What else an engine is held against: the heading, and the fastest of whom.
 OTHERS = {name: {"own fp32": ("annotated-region",), "best fp32": FLOAT32} for name in OURS_IN_BF16}
 ROUNDED = 0.05  # how far, of the largest answer, one in bfloat16 may be off
@@ -64,11 +76,14 @@ def _model(name: str) -> onnx.ModelProto:
     return diffusion_model(name) if name in DIFFUSION_MODELS else family_model(name)
 
 
-def measured(name: str, setting: Setting, rounds: int, tvm_rounds: int, bf16: bool) -> Figures:
+def measured(
+    name: str, setting: Setting, rounds: int, tvm_rounds: int, bf16: bool, libraries: bool = False
+) -> Figures:
     """The figures of every engine on one model, in milliseconds; what fails has its error in their place."""
     makers = {
         **FAST_ENGINES,
         **(BF16_ENGINES if bf16 else {}),
+        **(LIBRARY_REGIONS if libraries else {}),
         **({"tvm": tvm_alone} if tvm_rounds else {}),
     }
     ready = {maker: _ready(maker, makers[maker], setting) for maker in makers}
