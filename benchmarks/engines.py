@@ -21,7 +21,15 @@ from tvm import relax
 
 import annotated_region as ar
 
-__all__ = ["BF16_ENGINES", "FAST_ENGINES", "LIBRARY_REGIONS", "OURS_IN_BF16", "Engine", "Setting", "tvm_alone"]
+__all__ = [
+    "BF16_ENGINES",
+    "FAST_ENGINES",
+    "LIBRARY_REGIONS",
+    "OURS_IN_BF16",
+    "Engine",
+    "Setting",
+    "tvm_alone",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ OpenVINO (``pip install annotated-region[bench]``), not the milliseconds. In eac
 for a tenth of a second without being timed, while the idle threads of the one before it, which spin for a
 while in hope of work, go to sleep. Answers are compared with ONNX Runtime's. With ``--int8`` all engines get
 the models as ONNX Runtime's quantizer makes them (QDQ: unsigned activations, weights by channel); with
-``--int8 dynamic`` products of bytes whose scales are measured in each call. With ``--libraries`` the regions of ONNX Runtime and OpenVINO run, too, each
-beside its library on the whole model, which is its best peer.
+``--int8 dynamic`` products of bytes whose scales are measured in each call. With
+``--engines openvino annotated-region-openvino`` only these run: the whole model in OpenVINO, and as its
+regions.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ def main() -> int:
     for variable in ("TVM_NUM_THREADS", "OMP_NUM_THREADS"):
         os.environ[variable] = str(options.threads)
     side_by_side = importlib.import_module("side_by_side")
+    if unknown := set(options.engines) - set(side_by_side.ENGINES):
+        raise SystemExit(f"unknown engines {sorted(unknown)}; known: {', '.join(side_by_side.ENGINES)}")
     report: dict[str, Any] = {"environment": side_by_side.environment(options.threads), "models": []}
     for name in options.models or side_by_side.MODELS:
         tvm_rounds = options.tvm_rounds if options.tvm else 0
         setting = side_by_side.setting_of(name, options.threads, options.target, options.int8)
         result = side_by_side.measured(
-            name, setting, options.rounds, tvm_rounds, options.bf16, options.libraries
+            name, setting, options.rounds, tvm_rounds, options.bf16, options.engines
         )
         report["models"].append(result)
     print(side_by_side.table(report))
@@ -62,7 +65,7 @@ def parsed() -> argparse.Namespace:
         help="measure the quantized models instead",
     )
     parser.add_argument(
-        "--libraries", action="store_true", help="measure the regions of onnxruntime and openvino as well"
+        "--engines", nargs="+", default=(), metavar="ENGINE", help="some of them; an unknown name lists all"
     )
     parser.add_argument("--tvm", action="store_true", help="measure TVM alone as well; it is slow")
     parser.add_argument("--tvm-rounds", type=int, default=3, help="rounds of TVM alone")

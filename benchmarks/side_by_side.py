@@ -8,7 +8,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,10 @@ from kits.quantized_models import (
 
 from annotated_region.testing.light_models import LIGHT_MODELS, input_of, light_model
 
-__all__ = ["MODELS", "all_well", "environment", "measured", "setting_of", "table"]
+__all__ = ["ENGINES", "MODELS", "all_well", "environment", "measured", "setting_of", "table"]
 
 MODELS = (*LIGHT_MODELS, *FAMILIES)
+ENGINES = (*FAST_ENGINES, *LIBRARY_REGIONS)
 TEXTS = ("bert", "gpt2", "llama", "vit")  # transformers
 REFERENCE = "onnxruntime"
 FLOAT32 = ("onnxruntime", "openvino")
@@ -77,15 +78,19 @@ def _model(name: str) -> onnx.ModelProto:
 
 
 def measured(
-    name: str, setting: Setting, rounds: int, tvm_rounds: int, bf16: bool, libraries: bool = False
+    name: str, setting: Setting, rounds: int, tvm_rounds: int, bf16: bool, named: Sequence[str] = ()
 ) -> Figures:
-    """The figures of every engine on one model, in milliseconds; what fails has its error in their place."""
+    """The figures of every engine on one model, in milliseconds; what fails has its error in their place.
+
+    If some are `named`, these only.
+    """
     makers = {
         **FAST_ENGINES,
         **(BF16_ENGINES if bf16 else {}),
-        **(LIBRARY_REGIONS if libraries else {}),
         **({"tvm": tvm_alone} if tvm_rounds else {}),
     }
+    if named:
+        makers = {engine: (makers | LIBRARY_REGIONS)[engine] for engine in named}
     ready = {maker: _ready(maker, makers[maker], setting) for maker in makers}
     engines = {maker: engine for maker, engine in ready.items() if isinstance(engine, Engine)}
     samples: Samples = {maker: [] for maker in engines}
