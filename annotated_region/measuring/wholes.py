@@ -1,4 +1,7 @@
-"""A placement as a sequence of timed parts: its regions, and the ops that stay on the host."""
+"""A placement as a sequence of timed parts: its regions, and what the host computes between them.
+
+Ops on the host that no region separates are one part, because TVM fuses them, and calls them without Python.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ from dataclasses import dataclass
 
 from annotated_region.cost_units import CostUnit
 from annotated_region.costs.model import HOST
-from annotated_region.dataflow.graph import DataflowGraph, NodeKind
+from annotated_region.dataflow.graph import DataflowGraph, NodeKind, Scope
+from annotated_region.dataflow.unit_order import in_order
 from annotated_region.errors import AnnotatedRegionError
 from annotated_region.functions.external import computing_nodes, external_function
+from annotated_region.ids import NodeId
 from annotated_region.measuring.comparing import WORTH, SpeedComparison, compare
 from annotated_region.measuring.identity import key_of, key_of_pair
 from annotated_region.measuring.timing import MOST_BYTES, Timed, runs_of
@@ -58,18 +63,42 @@ def timed_unit(target: str, unit: CostUnit) -> Timed | None:
 
 
 def _parts(graph: DataflowGraph, members: Sequence[NodeRegion]) -> Iterator[Timed | None]:
-    for member in members:
-        yield _region(graph, member)
-    held = {node for member in members for node in member.nodes}
-    for number, node in graph.numbered():
-        if node.kind is NodeKind.OPERATION and number not in held:
-            yield timed_unit(HOST, CostUnit.of(graph, (number,)))
+    for scope in graph.scopes:
+        yield from _parts_of_scope(
+            graph, scope, [each for each in members if _scope_of(graph, each) is scope]
+        )
 
 
-def _region(graph: DataflowGraph, member: NodeRegion) -> Timed | None:
+def _scope_of(graph: DataflowGraph, member: NodeRegion) -> Scope:
+    return graph.scopes[graph.nodes[member.nodes[0]].scope]
+
+
+def _parts_of_scope(
+    graph: DataflowGraph, scope: Scope, members: Sequence[NodeRegion]
+) -> Iterator[Timed | None]:
+    """The parts of a scope in topological order; None for those that compute nothing."""
+    regions = {tuple(computing_nodes(graph, member.nodes)): member for member in members}
+    held = {node for nodes in regions for node in nodes}
+    units = [*(nodes for nodes in regions if nodes), *((node,) for node in scope.nodes if node not in held)]
+    host: list[NodeId] = []
+    for unit in in_order(graph, units):
+        if unit in regions:
+            yield _on_host(graph, host)
+            yield _region(graph, regions[unit], unit)
+            host = []
+        elif graph.nodes[unit[0]].kind is NodeKind.OPERATION:
+            host += unit
+    yield _on_host(graph, host)
+
+
+def _on_host(graph: DataflowGraph, nodes: Sequence[NodeId]) -> Timed | None:
+    """One function of some ops on the host; None if there are none, or none is used."""
+    return timed_unit(HOST, CostUnit.of(graph, tuple(nodes))) if nodes else None
+
+
+def _region(graph: DataflowGraph, member: NodeRegion, nodes: Sequence[NodeId]) -> Timed | None:
     """The external function of a region; None if it computes nothing."""
     composites = [(unit.name, unit.nodes) for unit in largest_composites(member)]
-    nodes = computing_nodes(graph, member.nodes)
     bound = backend_of(member.target).bind_constants
     further = composite_attributes(graph, member.target)
     external = external_function(graph, nodes, composites, {"Codegen": member.target}, bound, further=further)

@@ -16,9 +16,10 @@ from annotated_region.ids import NodeId
 from annotated_region.policies.policy import Priority, Resolution
 from annotated_region.regions.region_set import AnnotatedRegionSet
 
-__all__ = ["confirmed", "obvious_placements"]
+__all__ = ["HOST_ALONE", "confirmed", "obvious_placements"]
 
 FOUND, SURE = "least cost", "least cost beyond doubt"
+HOST_ALONE = "host alone"
 
 
 def confirmed(
@@ -66,15 +67,17 @@ def confirmed(
 def obvious_placements(
     regions: AnnotatedRegionSet, pinned: Collection[NodeId]
 ) -> Iterator[tuple[str, Resolution]]:
-    """`Priority` with each target first, and each target alone.
+    """`Priority` with each target first, each target alone, and the host alone.
 
-    A single target is no option if nodes are pinned to targets.
+    A single target and the host are no options if nodes are pinned to targets.
     """
     for target in regions.targets:
         yield f"{target} first", Priority([target]).resolve(regions, pinned)
         if not pinned and len(regions.targets) > 1:
             own = [member for member in regions.node_regions.values() if member.target == target]
             yield f"{target} alone", Priority([target]).resolve(regions.replaced_by(own), pinned)
+    if not pinned:
+        yield HOST_ALONE, Resolution([])
 
 
 def _held(resolution: Resolution) -> tuple[object, ...]:

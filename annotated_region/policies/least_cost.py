@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from annotated_region.checked import checked_class
-from annotated_region.costs.model import ConfirmingCostModel, CostModel, MeasuringCostModel
+from annotated_region.costs.model import HOST, ConfirmingCostModel, CostModel, MeasuringCostModel
 from annotated_region.errors import UsageError
 from annotated_region.ids import NodeId, ScopeId
 from annotated_region.placement import DEFAULT_BUDGET, Solution, TargetLimits, Uses, solve
-from annotated_region.policies.confirmation import confirmed, obvious_placements
+from annotated_region.policies.confirmation import HOST_ALONE, confirmed, obvious_placements
 from annotated_region.policies.constants import constants_of_nodes
 from annotated_region.policies.offers import Doubts, FunctionFacts, Offers, problem_of
 from annotated_region.policies.policy import Resolution
@@ -22,6 +22,12 @@ from annotated_region.regions.region_set import AnnotatedRegionSet
 from annotated_region.targets.backend import backend_of
 
 __all__ = ["LeastCost"]
+
+_FUSED = 4.0
+"""The host is run alone unless its ops, one by one, take this many times what the found placement takes.
+
+The host fuses them, which may save most of their time, but a model that it computes in seconds is not run.
+"""
 
 
 @checked_class
@@ -83,6 +89,8 @@ class LeastCost:
             return found
         doubting = partial(scopes.doubting, self.model)
         obvious = {name: each for name, each in obvious_placements(regions, pinned) if scopes.keeps(each)}
+        if scopes.host_seconds() > _FUSED * found.details["cost"]:
+            obvious.pop(HOST_ALONE, None)
         return confirmed(regions, found, doubting, self.model, obvious)
 
 
@@ -181,6 +189,12 @@ class _Scopes:
             if limits.budget_bytes is not None and memory > limits.budget_bytes:
                 return False
         return True
+
+    def host_seconds(self) -> float:
+        """The time of all ops on the host, one by one."""
+        model = self.policy.model
+        asked = (question for offers in self.offers for question in offers.questions())
+        return math.fsum(model.compute(target, unit) for target, unit in asked if target == HOST)
 
     def keeps(self, resolution: Resolution) -> bool:
         """Whether a resolution satisfies all limits."""

@@ -228,16 +228,17 @@ def test_a_function_that_one_target_takes_whole_is_never_too_small():
 
 
 class WholeRegions:
-    """Every op costs one on "near", two on "far" and three on the host; whole placements as given."""
+    """Every op costs one on "near", two on "far" and `host` on the host; whole placements as given."""
 
-    def __init__(self, wholes):
+    def __init__(self, wholes, host=3.0):
         self.wholes = wholes
+        self.host = host
 
     def launch(self, _target):
         return 0.0
 
     def compute(self, target, unit):
-        return {"near": 1.0, "far": 2.0}.get(target, 3.0) * len(unit.ops)
+        return {"near": 1.0, "far": 2.0}.get(target, self.host) * len(unit.ops)
 
     def transfer(self, _size, _source, _destination):
         return 0.0
@@ -246,27 +247,36 @@ class WholeRegions:
         return 0.0
 
     def first_of_fastest(self, _graph, placements):
-        seconds = tuple(sum(self.wholes[member.target] for member in members) for members in placements)
+        seconds = tuple(
+            sum(self.wholes[member.target] for member in members) if members else self.wholes["host"]
+            for members in placements
+        )
         return PlacementTimes(seconds.index(min(seconds)), seconds)
+
+
+def confirmed_by(model):
+    """The report of a function under a model that times whole placements."""
+    with temporary_registrations():
+        for target in ("near", "far"):
+            claim_ops(target, "relax.nn.relu", "relax.add", "relax.tanh")
+        policy = ar.LeastCost(model)
+        report = ar.explain(module_of(SIX_OPS), ["near", "far"], policy, prepare=False).to_dict()
+    (function,) = report["functions"]
+    return function
 
 
 @pytest.mark.parametrize(
     ("wholes", "winner", "taken"),
     [
-        ({"near": 6.0, "far": 7.0}, "near", "least cost"),
-        ({"near": 6.0, "far": 5.0}, "far", "far first"),
-        ({"near": 90.0, "far": 90.0}, "far", "far first"),
+        ({"near": 6.0, "far": 7.0, "host": 8.0}, "near", "least cost"),
+        ({"near": 6.0, "far": 5.0, "host": 8.0}, "far", "far first"),
+        ({"near": 90.0, "far": 90.0, "host": 99.0}, "far", "far first"),
+        ({"near": 6.0, "far": 7.0, "host": 5.0}, "host", "host alone"),
     ],
 )
 def test_a_model_that_times_whole_regions_has_the_last_word(wholes, winner, taken):
-    with temporary_registrations():
-        for target in ("near", "far"):
-            claim_ops(target, "relax.nn.relu", "relax.add", "relax.tanh")
-        report = ar.explain(
-            module_of(SIX_OPS), ["near", "far"], ar.LeastCost(WholeRegions(wholes)), prepare=False
-        ).to_dict()
-    (function,) = report["functions"]
-    assert {op["placed"] for op in function["ops"]} == {winner}
+    function = confirmed_by(WholeRegions(wholes))
+    assert {op["placed"] or "host" for op in function["ops"]} == {winner}
     assert function["measured"]["taken"] == taken
     assert function["measured"]["seconds"]["least cost"] == wholes["near"]
     assert set(function["measured"]["seconds"]) == {
@@ -276,4 +286,11 @@ def test_a_model_that_times_whole_regions_has_the_last_word(wholes, winner, take
         "near alone",
         "far first",
         "far alone",
+        "host alone",
     }
+
+
+@pytest.mark.parametrize(("host", "is_run"), [(4.0, True), (4.1, False)])
+def test_the_host_alone_is_not_run_where_its_ops_take_far_longer(host, is_run):
+    function = confirmed_by(WholeRegions({"near": 6.0, "far": 7.0, "host": 8.0}, host))
+    assert ("host alone" in function["measured"]["seconds"]) == is_run
