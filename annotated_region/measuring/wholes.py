@@ -96,7 +96,7 @@ def _on_host(graph: DataflowGraph, nodes: Sequence[NodeId]) -> Timed | None:
     return timed_unit(HOST, CostUnit.of(graph, tuple(nodes))) if nodes else None
 
 
-def _region(graph: DataflowGraph, member: NodeRegion, nodes: Sequence[NodeId]) -> Timed | None:
+def _region(graph: DataflowGraph, member: NodeRegion, nodes: tuple[NodeId, ...]) -> Timed | None:
     """The external function of a region; None if it computes nothing."""
     composites = [(unit.name, unit.nodes) for unit in largest_composites(member)]
     bound = backend_of(member.target).bind_constants
