@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from annotated_region.cost_units import CostUnit
     from annotated_region.dataflow.graph import DataflowGraph
+    from annotated_region.ids import NodeId
     from annotated_region.regions.node_region import NodeRegion
 
-__all__ = ["HOST", "ConfirmingCostModel", "CostModel", "MeasuringCostModel", "PlacementTimes"]
+__all__ = [
+    "HOST",
+    "ConfirmingCostModel",
+    "CostModel",
+    "MeasuringCostModel",
+    "PlacementTimes",
+    "SegmentTimingCostModel",
+]
 
 HOST: Final = "host"
 """The name of the host (TVM itself) in cost models."""
@@ -68,4 +76,16 @@ class ConfirmingCostModel(CostModel, Protocol):
 
         The function has no annotations. Nodes in no region run on the host. A placement with a region that
         its target rejects is used only if there is no other.
+        """
+
+
+@runtime_checkable
+class SegmentTimingCostModel(ConfirmingCostModel, Protocol):
+    """A cost model that can also run parts of placements."""
+
+    def segment_seconds(
+        self, graph: DataflowGraph, segments: Sequence[tuple[Sequence[NodeId], Sequence[NodeRegion]]]
+    ) -> Sequence[float]:
+        """The seconds of each segment: some nodes of a function, and regions of them; the other nodes run on
+        the host. Infinity where a target rejects a region.
         """

@@ -22,6 +22,7 @@ from annotated_region.errors import (
     RegionRejectedError,
     UsageError,
 )
+from annotated_region.ids import NodeId
 from annotated_region.measuring import timing
 from annotated_region.measuring.comparing import SpeedComparison
 from annotated_region.measuring.identity import key_of, surroundings
@@ -171,6 +172,16 @@ class MeasuredCost:
         with ExitStack() as builds:
             wholes = [WholePlacement.of(graph, members) for members in placements]
             return self._fastest(WholePlacements(wholes, builds, self._warn_of_rejection), len(wholes))
+
+    def segment_seconds(
+        self, graph: DataflowGraph, segments: Sequence[tuple[Sequence[NodeId], Sequence[NodeRegion]]]
+    ) -> Sequence[float]:
+        """See `SegmentTimingCostModel`: each region, and what the host computes between regions, is measured
+        and stored as a unit is.
+        """
+        placements = [WholePlacement.of(graph, members, nodes) for nodes, members in segments]
+        self._measure([part for each in placements for part in each.parts.values()], self.rounds)
+        return [sum(self._known[key].seconds for key in each.order) for each in placements]
 
     def _fastest(self, wholes: WholePlacements, count: int) -> PlacementTimes:
         """Compare each placement with the best one so far."""

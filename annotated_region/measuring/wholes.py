@@ -5,7 +5,7 @@ Ops on the host that no region separates are one part, because TVM fuses them, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -48,9 +48,12 @@ class WholePlacement:
     order: tuple[str, ...]
 
     @staticmethod
-    def of(graph: DataflowGraph, members: Sequence[NodeRegion]) -> WholePlacement:
-        """The parts for some placed regions, with the remaining ops on the host."""
-        timed = [each for each in _parts(graph, members) if each is not None]
+    def of(
+        graph: DataflowGraph, members: Sequence[NodeRegion], nodes: Collection[NodeId] | None = None
+    ) -> WholePlacement:
+        """The parts for some placed regions, with the remaining ops on the host; of all nodes, or of some."""
+        within = None if nodes is None else frozenset(nodes)
+        timed = [each for each in _parts(graph, members, within) if each is not None]
         order = tuple(key_of(each) for each in timed)
         return WholePlacement(dict(zip(order, timed, strict=True)), order)
 
@@ -62,10 +65,13 @@ def timed_unit(target: str, unit: CostUnit) -> Timed | None:
     return None if func is None else Timed(target, func)
 
 
-def _parts(graph: DataflowGraph, members: Sequence[NodeRegion]) -> Iterator[Timed | None]:
+def _parts(
+    graph: DataflowGraph, members: Sequence[NodeRegion], within: Collection[NodeId] | None
+) -> Iterator[Timed | None]:
     for scope in graph.scopes:
+        nodes = [node for node in scope.nodes if within is None or node in within]
         yield from _parts_of_scope(
-            graph, scope, [each for each in members if _scope_of(graph, each) is scope]
+            graph, nodes, [each for each in members if _scope_of(graph, each) is scope]
         )
 
 
@@ -74,12 +80,12 @@ def _scope_of(graph: DataflowGraph, member: NodeRegion) -> Scope:
 
 
 def _parts_of_scope(
-    graph: DataflowGraph, scope: Scope, members: Sequence[NodeRegion]
+    graph: DataflowGraph, nodes: Sequence[NodeId], members: Sequence[NodeRegion]
 ) -> Iterator[Timed | None]:
-    """The parts of a scope in topological order; None for those that compute nothing."""
-    regions = {tuple(computing_nodes(graph, member.nodes)): member for member in members}
-    held = {node for nodes in regions for node in nodes}
-    units = [*(nodes for nodes in regions if nodes), *((node,) for node in scope.nodes if node not in held)]
+    """The parts of some nodes of a scope in topological order; None for those that compute nothing."""
+    regions = {computing_nodes(graph, member.nodes): member for member in members}
+    held = {node for region in regions for node in region}
+    units = [*(region for region in regions if region), *((node,) for node in nodes if node not in held)]
     host: list[NodeId] = []
     for unit in in_order(graph, units):
         if unit in regions:

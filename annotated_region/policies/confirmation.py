@@ -16,10 +16,10 @@ from annotated_region.ids import NodeId
 from annotated_region.policies.policy import Priority, Resolution
 from annotated_region.regions.region_set import AnnotatedRegionSet
 
-__all__ = ["HOST_ALONE", "confirmed", "obvious_placements"]
+__all__ = ["BY_SEGMENTS", "HOST_ALONE", "confirmed", "obvious_placements"]
 
 FOUND, SURE = "least cost", "least cost beyond doubt"
-HOST_ALONE = "host alone"
+HOST_ALONE, BY_SEGMENTS = "host alone", "by segments"
 
 
 def confirmed(
@@ -28,8 +28,9 @@ def confirmed(
     near: Callable[[Resolution], Resolution],
     model: ConfirmingCostModel,
     obvious: Mapping[str, Resolution],
+    further: Mapping[str, Resolution],
 ) -> Resolution:
-    """The fastest of the obvious placements, unless a least-cost placement is significantly faster.
+    """The fastest of the obvious placements, unless a least-cost or further one is significantly faster.
 
     Parameters
     ----------
@@ -44,6 +45,8 @@ def confirmed(
         The model that runs placements.
     obvious
         The result of `obvious_placements`, without those that violate a limit.
+    further
+        Other placements, by name.
 
     Returns
     -------
@@ -53,9 +56,10 @@ def confirmed(
     race = _Race(regions, model)
     base = race.winner(ranked) if ranked else None
     if base is None:
-        taken, candidates = FOUND, {FOUND: found}
+        candidates = {FOUND: found, **further}
+        taken = race.winner(candidates)
     else:
-        candidates = {base: ranked[base], SURE: near(ranked[base]), FOUND: found}
+        candidates = {base: ranked[base], SURE: near(ranked[base]), FOUND: found, **further}
         taken = race.winner(candidates)
     if _held(candidates[taken]) == _held(found):
         taken = FOUND

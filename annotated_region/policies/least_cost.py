@@ -8,11 +8,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from annotated_region.checked import checked_class
-from annotated_region.costs.model import HOST, ConfirmingCostModel, CostModel, MeasuringCostModel
+from annotated_region.costs.model import (
+    HOST,
+    ConfirmingCostModel,
+    CostModel,
+    MeasuringCostModel,
+    SegmentTimingCostModel,
+)
 from annotated_region.errors import UsageError
 from annotated_region.ids import NodeId, ScopeId
 from annotated_region.placement import DEFAULT_BUDGET, Solution, TargetLimits, Uses, solve
-from annotated_region.policies.confirmation import HOST_ALONE, confirmed, obvious_placements
+from annotated_region.policies.by_segments import placed_by_segments
+from annotated_region.policies.confirmation import BY_SEGMENTS, HOST_ALONE, confirmed, obvious_placements
 from annotated_region.policies.constants import constants_of_nodes
 from annotated_region.policies.offers import Doubts, FunctionFacts, Offers, problem_of
 from annotated_region.policies.policy import Resolution
@@ -91,7 +98,8 @@ class LeastCost:
         obvious = {name: each for name, each in obvious_placements(regions, pinned) if scopes.keeps(each)}
         if scopes.host_seconds() > _FUSED * found.details["cost"]:
             obvious.pop(HOST_ALONE, None)
-        return confirmed(regions, found, doubting, self.model, obvious)
+        further = scopes.by_segments(regions, obvious) if not pinned else {}
+        return confirmed(regions, found, doubting, self.model, obvious, further)
 
 
 def _details(solutions: Sequence[Solution]) -> dict[str, object]:
@@ -195,6 +203,22 @@ class _Scopes:
         model = self.policy.model
         asked = (question for offers in self.offers for question in offers.questions())
         return math.fsum(model.compute(target, unit) for target, unit in asked if target == HOST)
+
+    def by_segments(
+        self, regions: AnnotatedRegionSet, obvious: Mapping[str, Resolution]
+    ) -> dict[str, Resolution]:
+        """The fastest combination of the obvious placements by segments, if the model can time them."""
+        model = self.policy.model
+        if not isinstance(model, SegmentTimingCostModel):
+            return {}
+        seconds: dict[NodeId, float] = {}
+        for offers in self.offers:
+            for target, unit, asked in offers.units:
+                nodes = offers.ops(unit)
+                each = model.compute(target, asked) / len(nodes) if asked.ops else 0.0
+                seconds.update((node, min(each, seconds.get(node, math.inf))) for node in nodes)
+        found = placed_by_segments(regions.dataflow, list(obvious.values()), seconds, model)
+        return {} if found is None or not self.keeps(found) else {BY_SEGMENTS: found}
 
     def keeps(self, resolution: Resolution) -> bool:
         """Whether a resolution satisfies all limits."""

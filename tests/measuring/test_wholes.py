@@ -79,3 +79,14 @@ def test_a_comparison_of_equal_placements_has_one_key():
     graph = read_dataflow(module_of(GRAPH)["main"])
     one, other = (WholePlacement.of(graph, [NodeRegion("toy", (NodeId(2),))]) for _ in range(2))
     assert one.order == other.order
+
+
+def test_a_part_of_a_placement_has_the_ops_of_some_nodes():
+    graph = read_dataflow(module_of(GRAPH)["main"])
+    nodes = [NodeId(number) for number in (1, 2, 3)]
+    whole = WholePlacement.of(graph, [NodeRegion("toy", (NodeId(2),))], nodes)
+    assert [(whole.parts[key].target, _ops(whole.parts[key])) for key in whole.order] == [
+        (HOST, ["tanh"]),
+        ("toy", ["nn.relu"]),
+        (HOST, ["sigmoid"]),
+    ]
