@@ -12,7 +12,7 @@ import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from annotated_region.importing.torch_row_ops import AllRows, is_whole_division, name_of
+from annotated_region.importing.torch_nodes import NodeMaker, is_whole_division, name_of
 
 if TYPE_CHECKING:
     import torch
@@ -58,10 +58,10 @@ def _replace(graph: fx.Graph, node: fx.Node, branches: Sequence[fx.Graph]) -> No
     """Replace the results of a node by those that its condition chooses from copies of both branches."""
     condition, given = node.args[0], node.args[3]
     with graph.inserting_before(node):
-        rows = AllRows(graph, condition)
-        single = rows.call(rows.aten.view.default, condition, [])
+        nodes = NodeMaker(graph, condition)
+        single = nodes.call(nodes.aten.view.default, condition, [])
         results = [_copied(graph, branch, given) for branch in branches]
-        chosen = [rows.call(rows.aten.where.self, single, *pair) for pair in zip(*results, strict=True)]
+        chosen = [nodes.call(nodes.aten.where.self, single, *pair) for pair in zip(*results, strict=True)]
     for user in list(node.users):
         if user.target is operator.getitem:
             user.replace_all_uses_with(chosen[user.args[1]])

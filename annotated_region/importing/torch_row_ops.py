@@ -10,15 +10,13 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from annotated_region.tvm_adapter.types import expect
+from annotated_region.importing.torch_nodes import NodeMaker, axes_of, is_whole_division, name_of
 
 if TYPE_CHECKING:
-    import torch
     from torch import fx
 
-__all__ = ["AllRows", "argument_of", "axes_of", "is_whole_division", "name_of", "selected_extents"]
+__all__ = ["AllRows", "selected_extents"]
 
-_DIVISIONS = {"div", "floor_divide", "remainder", "fmod"}
 _COPIES = {"_to_copy", "clone", "alias"}
 
 
@@ -28,13 +26,13 @@ class AllRows:
 
     Attributes
     ----------
-    graph
-        The graph; nodes are added where it inserts.
+    nodes
+        Makes the nodes.
     mask
         The truth values of the first axes.
     """
 
-    graph: fx.Graph
+    nodes: NodeMaker
     mask: fx.Node
     _known: dict[fx.Node, fx.Node | None] = field(default_factory=dict)
 
@@ -42,7 +40,7 @@ class AllRows:
     def of(cls, graph: fx.Graph, mask: object) -> AllRows | None:
         """With a mask; None if it is another index."""
         value = getattr(mask, "meta", {}).get("val")
-        return cls(graph, mask) if str(getattr(value, "dtype", "")) == "torch.bool" else None
+        return cls(NodeMaker(graph, mask), mask) if str(getattr(value, "dtype", "")) == "torch.bool" else None
 
     @classmethod
     def behind(cls, graph: fx.Graph, value: fx.Node) -> AllRows | None:
@@ -58,32 +56,9 @@ class AllRows:
         return None
 
     @property
-    def aten(self) -> torch._ops._OpNamespace:
-        """The operators of ATen."""
-        return _torch().ops.aten
-
-    @property
     def is_joined(self) -> bool:
         """Whether the mask has several axes, which become one."""
         return bool(self.mask.meta["val"].ndim > 1)
-
-    def call(self, target: torch._ops.OpOverload, *args: object, **kwargs: object) -> fx.Node:
-        """A new node, with the value that tracing would note."""
-        nodes = importlib.import_module("torch.fx.node")
-        made = self.graph.call_function(target, args, kwargs)
-        made.meta = {key: each for key, each in self.mask.meta.items() if key not in ("val", "tensor_meta")}
-        given, named = nodes.map_arg((args, kwargs), lambda each: each.meta["val"])
-        with self.mask.meta["val"].fake_mode:
-            made.meta["val"] = target(*given, **named)
-        return made
-
-    def extents(self, tensor: fx.Node, first: int = 0) -> list[object]:
-        """The extents of a tensor from an axis on: numbers, or nodes."""
-        return [
-            each if isinstance(each, int) else self.call(self.aten.sym_size.int, tensor, axis)
-            for axis, each in enumerate(tensor.meta["val"].shape)
-            if axis >= first
-        ]
 
     def flat(self, data: fx.Node) -> fx.Node | None:
         """A tensor with one axis in place of those of the mask; None if it may have other extents."""
@@ -96,22 +71,26 @@ class AllRows:
             return None
         if not self.is_joined:
             return data
-        return self.call(self.aten.view.default, data, [-1, *self.extents(data, len(wanted))])
+        return self.nodes.call(
+            self.nodes.aten.view.default, data, [-1, *self.nodes.extents(data, len(wanted))]
+        )
 
     def spread(self, whole: fx.Node) -> fx.Node:
         """The mask with an axis for each axis of a tensor of all rows."""
         rank = whole.meta["val"].ndim
         if rank == 1 and not self.is_joined:
             return self.mask
-        return self.call(self.aten.view.default, self.mask, [-1, *[1] * (rank - 1)])
+        return self.nodes.call(self.nodes.aten.view.default, self.mask, [-1, *[1] * (rank - 1)])
 
     def count(self, whole: fx.Node, axes: Sequence[int]) -> fx.Node | None:
         """The number of selected elements along the rows and other axes; None if one is symbolic."""
         extents = [whole.meta["val"].shape[axis] for axis in axes]
         if not all(isinstance(each, int) for each in extents):
             return None
-        rows = self.call(self.aten.sum.dim_IntList, self.mask, list(range(self.mask.meta["val"].ndim)))
-        return self.call(self.aten.mul.Tensor, rows, math.prod(extents))
+        rows = self.nodes.call(
+            self.nodes.aten.sum.dim_IntList, self.mask, list(range(self.mask.meta["val"].ndim))
+        )
+        return self.nodes.call(self.nodes.aten.mul.Tensor, rows, math.prod(extents))
 
     def whole(self, node: fx.Node) -> fx.Node | None:
         """What a node computes of selected rows, of all rows; None if the selected ones might differ."""
@@ -125,7 +104,7 @@ class AllRows:
             return self.flat(node.args[0]) if len(indices) == 1 and _same(indices[0], self.mask) else None
         if name_of(node) == "sym_size":
             tensor = self.whole(node.args[0]) if node.args[1] == 0 else None
-            return None if tensor is None else self.call(self.aten.sym_size.int, tensor, 0)
+            return None if tensor is None else self.nodes.call(self.nodes.aten.sym_size.int, tensor, 0)
         if node.target is operator.getitem:
             return self._normalized(*node.args)
         if not _has_rows(node) or not _keeps_rows(node):
@@ -138,7 +117,7 @@ class AllRows:
             parts[each] = part
         nodes = importlib.import_module("torch.fx.node")
         args, kwargs = nodes.map_arg((node.args, node.kwargs), lambda each: parts[each])
-        return self.call(node.target, *args, **kwargs)
+        return self.nodes.call(node.target, *args, **kwargs)
 
     def _normalized(self, norm: fx.Node, number: int) -> fx.Node | None:
         """The rows that a layer norm normalizes one by one."""
@@ -147,41 +126,13 @@ class AllRows:
         data, extents, *others = norm.args
         is_by_rows = _has_rows(data) and len(extents) < data.meta["val"].ndim
         whole = self.whole(data) if is_by_rows and not any(map(selected_extents, others)) else None
-        return None if whole is None else self.first(self.call(norm.target, whole, extents, *others))
-
-    def first(self, results: fx.Node) -> fx.Node:
-        """The first of several results."""
-        made = self.graph.call_function(operator.getitem, (results, 0))
-        made.meta = {**results.meta, "val": results.meta["val"][0]}
-        return made
+        if whole is None:
+            return None
+        return self.nodes.first(self.nodes.call(norm.target, whole, extents, *others))
 
 
 def _torch() -> ModuleType:
     return importlib.import_module("torch")  # installed, since there is a graph
-
-
-def name_of(node: fx.Node) -> str:
-    """The op of ATen without its overload, such as ``"add"``; empty for any other node."""
-    target = str(node.target)
-    return target.split(".")[1] if target.startswith("aten.") else ""
-
-
-def is_whole_division(node: fx.Node) -> bool:
-    """Whether a node divides integers, which is an error where the divisor is 0."""
-    value = node.meta.get("val")
-    return name_of(node) in _DIVISIONS and not value.dtype.is_floating_point
-
-
-def argument_of(node: fx.Node, place: int, name: str, *, default: object = None) -> object:
-    """An argument of a node by its place or its name."""
-    return node.args[place] if place < len(node.args) else node.kwargs.get(name, default)
-
-
-def axes_of(node: fx.Node, rank: int) -> list[int]:
-    """The axes that the second argument of a node names, from the front; all if there are none."""
-    given = argument_of(node, 1, "dim")
-    named = given if isinstance(given, list | tuple) else [] if given is None else [given]
-    return sorted(expect(int, axis) % rank for axis in named or range(rank))
 
 
 def selected_extents(node: object) -> bool:

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from annotated_region.importing.torch_row_ops import AllRows, argument_of, axes_of, name_of, selected_extents
+from annotated_region.importing.torch_nodes import argument_of, axes_of, name_of
+from annotated_region.importing.torch_row_ops import AllRows, selected_extents
 
 if TYPE_CHECKING:
     from torch import fx
@@ -40,9 +41,9 @@ def _put_back(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
     before = None if whole is None else rows.flat(data)
     if before is None:
         return None
-    aten = rows.aten
-    chosen = rows.call(aten.where.self, rows.spread(whole), whole, before)
-    return rows.call(aten.view.default, chosen, rows.extents(data)) if rows.is_joined else chosen
+    nodes, aten = rows.nodes, rows.nodes.aten
+    chosen = nodes.call(aten.where.self, rows.spread(whole), whole, before)
+    return nodes.call(aten.view.default, chosen, nodes.extents(data)) if rows.is_joined else chosen
 
 
 def _summed(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
@@ -56,11 +57,11 @@ def _summed(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
     whole = rows.whole(value)
     if whole is None:
         return None
-    aten = rows.aten
-    nothing = rows.call(aten.full.default, [], 0, dtype=whole.meta["val"].dtype)
-    kept = rows.call(aten.where.self, rows.spread(whole), whole, nothing)
-    total = rows.call(aten.sum.dim_IntList, kept, axes, bool(argument_of(node, 2, "keepdim")))
+    nodes, aten = rows.nodes, rows.nodes.aten
+    nothing = nodes.call(aten.full.default, [], 0, dtype=whole.meta["val"].dtype)
+    kept = nodes.call(aten.where.self, rows.spread(whole), whole, nothing)
+    total = nodes.call(aten.sum.dim_IntList, kept, axes, bool(argument_of(node, 2, "keepdim")))
     if name_of(node) == "sum":
         return total
     count = rows.count(whole, axes[1:])
-    return None if count is None else rows.call(aten.div.Tensor, total, count)
+    return None if count is None else nodes.call(aten.div.Tensor, total, count)
