@@ -2,37 +2,13 @@
 
 import numpy as np
 import pytest
+from kits.importing.recurrent_layers import DIRECTIONS, GATES, HIDDEN, LENGTH, SIZE, layer
 from kits.onnx_nodes import CONTRIBUTED, Node, by_onnx_runtime, by_tvm, compared, model_of_nodes
 from kits.passes.preparation.preparation_kit import distinct_constants, prepare
 
 import annotated_region as ar
-from annotated_region.errors import ModelError
 
 CLOSE = 2e-6
-LENGTH, BATCH, SIZE, HIDDEN = 4, 3, 5, 6
-GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
-DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
-
-
-def layer(op, direction, given="WRB", seed=0, **attributes):
-    """A model of one layer; `given` are the inputs beside the sequence, as letters."""
-    rng = np.random.default_rng(seed)
-    count, rows = DIRECTIONS[direction], GATES[op] * HIDDEN
-
-    def numbers(*shape):
-        return (rng.standard_normal(shape) / 2).astype("float32")
-
-    constants = {
-        "W": numbers(count, rows, SIZE), "R": numbers(count, rows, HIDDEN), "B": numbers(count, 2 * rows),
-        "L": np.full(BATCH, LENGTH, "int32"), "H": numbers(count, BATCH, HIDDEN),
-        "C": numbers(count, BATCH, HIDDEN), "P": numbers(count, 3 * HIDDEN),
-    }  # fmt: skip
-    names = [letter if letter in given else "-" for letter in "WRBLHCP"[: 7 if op == "LSTM" else 5]]
-    outputs = "y h c" if op == "LSTM" else "y h"
-    x = numbers(LENGTH, BATCH, SIZE)
-    node = Node(op, " ".join(["x", *names]), outputs, direction=direction, hidden_size=HIDDEN, **attributes)
-    used = {name: constants[name] for name in names if name != "-"}
-    return model_of_nodes([node], {"x": x}, used, outputs), {"x": x}
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -106,15 +82,3 @@ def test_weights_of_bytes(direction, by_column):
     assert max(compared(model, {"x": x})) <= 1e-5
     prepared = distinct_constants(prepare(ar.from_onnx(model)))
     assert sum(each.shape == (HIDDEN, rows) for each in prepared) == count, "each step has weights of its own"
-
-
-def test_a_sequence_of_unknown_length_is_declined():
-    model, _ = layer("GRU", "forward")
-    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n + 1"
-    other = model.graph.input.add(name="other")
-    other.type.tensor_type.elem_type = 1
-    other.type.tensor_type.shape.dim.add().dim_param = "n"
-    message = r"has a sequence of unknown length, n \+ 1; give it a number \(shape_dict, --shape\)"
-    with pytest.raises(ModelError, match=message):
-        ar.from_onnx(model)
-    assert ar.from_onnx(model, shape_dict={"x": [LENGTH, None, None]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -9,9 +10,15 @@ import numpy as np
 from tvm import relax
 
 from annotated_region.importing.onnx_converters.node import OnnxNode, dtype_of
+from annotated_region.importing.onnx_converters.recurrent_loops import (
+    LoopActivation,
+    RecurrentLoop,
+    loop_activation,
+)
 from annotated_region.tvm_adapter.arithmetic import Extent
+from annotated_region.tvm_adapter.types import expect
 
-__all__ = ["Activation", "Cell", "Layer", "Product", "Run", "State", "require_known"]
+__all__ = ["MOST_STEPS", "Activation", "Cell", "Layer", "Product", "Run", "State", "require_known"]
 
 State = tuple[relax.Expr, ...]
 Activation = Callable[[relax.Expr], relax.Expr]
@@ -19,7 +26,8 @@ Product = Callable[[relax.Expr], relax.Expr]
 Cell = Callable[[relax.Expr, State], State]
 """Computes the next state from the input's contribution to the gates and the current state."""
 
-_MOST_STEPS = 4096
+MOST_STEPS = 4096
+"""A layer with more steps is a loop."""
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 _ACTIVATIONS: dict[str, Activation] = {
     "relu": relax.op.nn.relu,
@@ -27,6 +35,8 @@ _ACTIVATIONS: dict[str, Activation] = {
     "tanh": relax.op.tanh,
 }
 _SEQUENCE_LENS, _INITIAL = 4, 5
+_UNROLLED = ("activation_alpha", "activation_beta", "clip", "input_forget")
+"""The attributes that loops do not compute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +109,15 @@ class Layer:
         return dtype_of(self.node.tensor(0))
 
     @property
-    def length(self) -> int:
-        """The number of steps of the sequence."""
-        found = self.node.shape(self.node.tensor(0))[1 if self.batch_first else 0]
-        if not isinstance(found, int):
-            raise self.node.declined(
-                f"has a sequence of unknown length, {found}; give it a number (shape_dict, --shape)"
-            )
-        return found
+    def length(self) -> Extent:
+        """The number of steps of the sequence; may be symbolic."""
+        return self.node.shape(self.node.tensor(0))[1 if self.batch_first else 0]
+
+    @property
+    def steps(self) -> int | None:
+        """The number of steps if the layer is unrolled; None if it is a loop."""
+        length = self.length
+        return length if isinstance(length, int) and length * self.directions <= MOST_STEPS else None
 
     @property
     def batch(self) -> Extent:
@@ -167,6 +178,25 @@ class Layer:
         functions = [_ACTIVATIONS[name.lower()] for name in names]
         return [functions[start : start + len(usual)] for start in range(0, len(names), len(usual))]
 
+    def loop_activations(self, index: int, usual: Sequence[str]) -> list[LoopActivation]:
+        """The activation functions of a direction that is a loop.
+
+        Raises
+        ------
+        ModelError
+            A loop does not compute an attribute of the node.
+        """
+        named = list(self.node.texts("activations")) or list(usual) * self.directions
+        names = named[index * len(usual) :][: len(usual)]
+        found = [each for each in map(loop_activation, names) if each is not None]
+        others = [name for name in _UNROLLED if name in self.node.attributes]
+        self.node.require(
+            len(found) == len(usual) and not others,
+            f"has a sequence of {self.length} steps and {', '.join(others or names)}, which only those of a "
+            "known length may have; give it a number (shape_dict, --shape)",
+        )
+        return found
+
     def sequence(self) -> relax.Expr:
         """The input as [length, batch, input size]."""
         given = self.node.tensor(0)
@@ -196,11 +226,12 @@ class Layer:
         """The lengths of the sequences, if they may differ from the whole length."""
         given = self.node.optional(_SEQUENCE_LENS, ("int32",), (1,))
         known = None if given is None else self.node.constant(given)
-        return None if known is not None and np.all(known == self.length) else given
+        is_whole = known is not None and isinstance(self.length, int) and np.all(known == self.length)
+        return None if is_whole else given
 
     def run(self, index: int, gates: relax.Expr, cell: Cell) -> Run:
         """Unroll one direction; behind the end of a sequence the state stays, and the results are 0."""
-        steps = range(self.length)
+        steps = range(expect(int, self.steps))
         state, lengths = self.initial(index), self.lengths
         if lengths is not None:
             lengths = self.node.with_extents(lengths, (self.batch,))
@@ -219,6 +250,19 @@ class Layer:
             states[step] = self.node.emit(relax.op.where(row, new[0], nothing))
         return Run(self.node.emit(relax.op.stack([states[step] for step in steps], 0)), state)
 
+    def run_loop(self, index: int, gates: relax.Expr, loop: RecurrentLoop, further: State) -> Run:
+        """Run one direction as a loop; `further` are its bias and peepholes."""
+        builder, initial, lengths = self.node.builder, self.initial(index), self.lengths
+        if lengths is not None:
+            further = (*further, self.node.with_extents(lengths, (self.batch,)))
+        function = builder.add_func(loop.function(), f"{loop.cell.lower()}_loop")
+        given = [gates, self.recurrent_weight(index), *further, *initial]
+        results = relax.TensorType((self.length, self.batch, self.hidden), self.dtype)
+        last = relax.TensorType((self.batch, self.hidden), self.dtype)
+        made = self.node.emit(relax.call_tir(function, given, [results, *[last] * self.states]))
+        parts = [self.node.emit(relax.TupleGetItem(made, number)) for number in range(1 + self.states)]
+        return Run(parts[0], tuple(parts[1:]))
+
 
 def require_known(layer: Layer, directions: int) -> None:
     """Decline a node with inconsistent shapes or unsupported features."""
@@ -233,8 +277,7 @@ def require_known(layer: Layer, directions: int) -> None:
         f"has weights of {directions} directions, and is of {layer.directions}",
     )
     node.require(
-        1 <= layer.length * directions <= _MOST_STEPS,
-        f"has a sequence of {layer.length} steps; it is unrolled, up to {_MOST_STEPS} steps in all",
+        not isinstance(layer.length, int) or layer.length >= 1, f"has a sequence of {layer.length} steps"
     )
     size = node.shape(node.tensor(0))[2]
     shapes = ((1, layer.weight, size), (2, layer.recurrent, layer.hidden))
@@ -268,8 +311,9 @@ def _require_lengths(layer: Layer) -> None:
     if lengths is None:
         return
     known = node.constant(lengths)
+    most = layer.length if isinstance(layer.length, int) else math.inf
     node.require(
-        known is None or bool(((known >= 0) & (known <= layer.length)).all()),
+        known is None or bool(((known >= 0) & (known <= most)).all()),
         f"has the input 'sequence_lens' with lengths beyond {layer.length}",
     )
     node.require(

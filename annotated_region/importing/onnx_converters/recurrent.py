@@ -1,4 +1,4 @@
-"""`LSTM`, `GRU`, `RNN` and `DynamicQuantizeLSTM`, unrolled for sequences of static length.
+"""`LSTM`, `GRU`, `RNN` and `DynamicQuantizeLSTM`: unrolled, or loops where the length is symbolic or large.
 
 The product with the input is computed once for all steps, the product with the state at each step:
 
@@ -11,7 +11,7 @@ The formulas are those of the operators' definitions in ONNX.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tvm import relax
 
@@ -19,25 +19,65 @@ from annotated_region.importing.onnx_converters.cells import gru_cell, lstm_cell
 from annotated_region.importing.onnx_converters.integer_ops import dynamically_quantized
 from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode, dtype_of
 from annotated_region.importing.onnx_converters.quantization import BYTES
-from annotated_region.importing.onnx_converters.recurrence import Layer, Product, Run, require_known
+from annotated_region.importing.onnx_converters.recurrence import (
+    MOST_STEPS,
+    Layer,
+    Product,
+    Run,
+    require_known,
+)
+from annotated_region.importing.onnx_converters.recurrent_loops import RecurrentCell, RecurrentLoop
 from annotated_region.importing.onnx_converters.registry import CONTRIBUTED, converts
 
 __all__: list[str] = []
 
+_LSTM_FUNCTIONS = ("Sigmoid", "Tanh", "Tanh")
 _COMMON = "activation_alpha activation_beta activations clip direction hidden_size"
 
 
 @converts("", "LSTM", (3, 8), f"{_COMMON} input_forget layout")
 def _lstm(node: OnnxNode) -> relax.Expr:
     layer = _float_layer(node, gates=4, states=2)
+    if layer.steps is None:
+        return _results(layer, lambda index: _lstm_loop(layer, index))
     return _results(layer, lambda index: _lstm_run(layer, index, _float_product(layer, index)))
+
+
+def _lstm_loop(layer: Layer, index: int) -> Run:
+    peepholes = (layer.part(layer.node.tensor(7), index),) if layer.node.has(7) else ()
+    loop = _loop(layer, "LSTM", index, _LSTM_FUNCTIONS, has_peepholes=bool(peepholes))
+    return layer.run_loop(index, layer.input_part(index, layer.bias_sum(index)), loop, peepholes)
+
+
+def _loop(
+    layer: Layer, cell: RecurrentCell, index: int, usual: Sequence[str], **of_cell: bool
+) -> RecurrentLoop:
+    """The loop of a direction."""
+    return RecurrentLoop(
+        cell,
+        layer.hidden,
+        layer.dtype,
+        layer.loop_activations(index, usual),
+        layer.reversed_directions[index],
+        has_lengths=layer.lengths is not None,
+        **of_cell,
+    )
 
 
 @converts("", "GRU", (3, 6), f"{_COMMON} layout linear_before_reset")
 def _gru(node: OnnxNode) -> relax.Expr:
     layer = _float_layer(node, gates=3, states=1)
     before = bool(node.integer("linear_before_reset", 0, 0, 1))
-    functions = layer.activations(("Sigmoid", "Tanh"))
+    usual = ("Sigmoid", "Tanh")
+
+    def run_loop(index: int) -> Run:
+        bias, own = layer.biases(index) if before else (layer.bias_sum(index), None)
+        loop = _loop(layer, "GRU", index, usual, has_bias=own is not None, resets_behind=before)
+        return layer.run_loop(index, layer.input_part(index, bias), loop, () if own is None else (own,))
+
+    if layer.steps is None:
+        return _results(layer, run_loop)
+    functions = layer.activations(usual)
 
     def run(index: int) -> Run:
         bias, recurrent_bias = layer.biases(index)
@@ -64,7 +104,15 @@ def _gru_products(layer: Layer, index: int) -> tuple[Product, Product]:
 @converts("", "RNN", (3, 6), f"{_COMMON} layout")
 def _rnn(node: OnnxNode) -> relax.Expr:
     layer = _float_layer(node, gates=1, states=1)
-    functions = layer.activations(("Tanh",))
+    usual = ("Tanh",)
+
+    def run_loop(index: int) -> Run:
+        gates = layer.input_part(index, layer.bias_sum(index))
+        return layer.run_loop(index, gates, _loop(layer, "RNN", index, usual), ())
+
+    if layer.steps is None:
+        return _results(layer, run_loop)
+    functions = layer.activations(usual)
 
     def run(index: int) -> Run:
         cell = rnn_cell(functions[index], _float_product(layer, index))
@@ -81,6 +129,11 @@ def _quantized_lstm(node: OnnxNode) -> relax.Expr:
     node.require(width % 4 == 0, "has weights that are not those of four gates")
     layer = Layer(node, weight, recurrent, gates=4, states=2, hidden=width // 4, transposed=True)
     require_known(layer, directions)
+    node.require(
+        layer.steps is not None,
+        f"has a sequence of {layer.length} steps; it is unrolled, up to {MOST_STEPS} steps in all; give it a "
+        "number (shape_dict, --shape)",
+    )
     node.require(layer.lengths is None, "has the input 'sequence_lens', which is not supported")
     for scale_at in (8, 10):
         _require_scales(node, scale_at, (directions, width))
@@ -105,7 +158,7 @@ def _require_scales(node: OnnxNode, position: int, shape: tuple[int, int]) -> No
 
 
 def _lstm_run(layer: Layer, index: int, product: Product, input_product: Product | None = None) -> Run:
-    functions = layer.activations(("Sigmoid", "Tanh", "Tanh"))
+    functions = layer.activations(_LSTM_FUNCTIONS)
     cell = lstm_cell(layer.node, functions[index], product, layer.peepholes(index))
     return layer.run(index, layer.input_part(index, layer.bias_sum(index), input_product), cell)
 

@@ -1,5 +1,6 @@
 """Blocks, schedules and tuning of primitive functions."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm_ffi import Array, Map, Object
@@ -24,11 +25,20 @@ class SBlock(Stmt):
     alloc_buffers: Array[Buffer]
     match_buffers: Array[MatchBufferRegion]
     annotations: Map[str, object]
+    def __init__(
+        self,
+        iter_vars: Sequence[IterVar],
+        reads: Sequence[TensorRegion],
+        writes: Sequence[TensorRegion],
+        name_hint: str,
+        body: Stmt,
+    ) -> None: ...
 
 class SBlockRealize(Stmt):
     iter_values: Array[Expr]
     predicate: Expr
     block: SBlock
+    def __init__(self, iter_values: Sequence[Expr], predicate: Expr | bool, block: SBlock) -> None: ...
 
 class Schedule(Object):
     mod: IRModule

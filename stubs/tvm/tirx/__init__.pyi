@@ -132,6 +132,7 @@ class For(Stmt):
     thread_binding: IterVar | None
     annotations: Map[str, object]
     step: Expr | None
+    def __init__(self, loop_var: Var, min: Expr, extent: Expr, kind: ForKind, body: Stmt) -> None: ...
 
 class While(Stmt):
     condition: Expr
@@ -141,9 +142,17 @@ class IfThenElse(Stmt):
     condition: Expr
     then_case: Stmt
     else_case: Stmt | None
+    def __init__(
+        self,
+        condition: Expr,
+        then_case: Stmt,
+        else_case: Stmt | None,
+        span: Span | None = None,
+    ) -> None: ...
 
 class AllocBuffer(Stmt):
     buffer: Buffer
+    def __init__(self, buffer: Buffer) -> None: ...
 
 class DeclBuffer(Stmt):
     buffer: Buffer
@@ -168,3 +177,9 @@ class PrimFunc(BaseFunc):
 def BufferLoad(buffer: Buffer, indices: Sequence[Expr], span: Span | None = None) -> TensorLoad: ...
 def floordiv(a: Expr | int, b: Expr | int, span: Span | None = None) -> Expr: ...
 def floormod(a: Expr | int, b: Expr | int, span: Span | None = None) -> Expr: ...
+def const(
+    value: float, dtype: str | PrimType | None = None, span: Span | None = None
+) -> IntImm | FloatImm: ...
+def decl_buffer(shape: Sequence[Expr | int], dtype: str | None = None, name: str = "buffer") -> Buffer: ...
+def sigmoid(x: Expr) -> Expr: ...
+def tanh(x: Expr) -> Expr: ...

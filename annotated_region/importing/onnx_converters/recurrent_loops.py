@@ -1,0 +1,321 @@
+"""Recurrent layers over sequences of any length: each direction is one loop of TVM.
+
+Relax has no loops, and a sequence whose length only a call tells cannot be unrolled. The product with the
+input is an op as always; what depends on the step before is a function::
+
+    for b in batch:
+        for t in the direction's order, while t is within sequence b:
+            sums = state[b] @ weight
+            state[b] = cell(gates[t, b], sums, state[b])
+            result[t, b] = state[b]
+
+Its parameters are the gates [length, batch, G * hidden], the weight [hidden, G * hidden], what a layer has of
+a bias of the state [G * hidden], peepholes [3 * hidden] and lengths [batch], and the initial states [batch,
+hidden]; its results are those of all steps [length, batch, hidden], and the last states. Half precision adds
+up in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import tvm
+from tvm import s_tir, tirx
+
+from annotated_region.tvm_adapter.nodes import PrimExpr
+from annotated_region.tvm_adapter.types import expect
+
+__all__ = ["LoopActivation", "RecurrentCell", "RecurrentLoop", "loop_activation"]
+
+LoopActivation: TypeAlias = Callable[[PrimExpr], PrimExpr]
+RecurrentCell: TypeAlias = Literal["LSTM", "GRU", "RNN"]
+Column: TypeAlias = Callable[[PrimExpr], PrimExpr]
+"""The element of a row at a column."""
+
+GATES: Mapping[RecurrentCell, int] = {"LSTM": 4, "GRU": 3, "RNN": 1}
+_INDEX, _LANES = "int64", 16
+"""The type of indices, and the columns that are added up at once where their number allows it."""
+
+_ACTIVATIONS: Mapping[str, LoopActivation] = {
+    "relu": lambda value: tirx.Max(value, tirx.FloatImm(_dtype_of(value), 0.0)),
+    "sigmoid": tirx.sigmoid,
+    "tanh": tirx.tanh,
+}
+
+
+def loop_activation(name: str) -> LoopActivation | None:
+    """The function of a name of ONNX, in any case; None if loops do not compute it."""
+    return _ACTIVATIONS.get(name.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrentLoop:
+    """One direction of a layer.
+
+    Attributes
+    ----------
+    cell
+        The operator.
+    hidden
+        The hidden size.
+    dtype
+        The data type of all tensors but the lengths.
+    functions
+        The activation functions, as ONNX lists them.
+    is_reversed
+        Whether it runs from the end to the start.
+    has_bias
+        Whether the state's product has a bias of its own: of a GRU that resets behind the product.
+    resets_behind
+        Whether a GRU resets behind the product (``linear_before_reset``).
+    has_peepholes
+        Whether there are peepholes, of an LSTM.
+    has_lengths
+        Whether the sequences have lengths of their own.
+    """
+
+    cell: RecurrentCell
+    hidden: int
+    dtype: str
+    functions: Sequence[LoopActivation]
+    is_reversed: bool
+    has_bias: bool = False
+    resets_behind: bool = False
+    has_peepholes: bool = False
+    has_lengths: bool = False
+
+    @property
+    def states(self) -> int:
+        """The number of tensors in a state."""
+        return 2 if self.cell == "LSTM" else 1
+
+    def function(self) -> tirx.PrimFunc:
+        """The loop as a function; see the module for its parameters."""
+        return _Writer(self).function()
+
+
+class _Writer:
+    """Writes the function of a loop."""
+
+    def __init__(self, loop: RecurrentLoop) -> None:
+        self.loop = loop
+        self.width = GATES[loop.cell] * loop.hidden
+        self.computed = "float32" if loop.dtype == "float16" else loop.dtype
+        self.length, self.batch = (tirx.Var(name, _INDEX) for name in ("length", "batch"))
+        pair = (self.batch, loop.hidden)
+        self.gates = self._buffer("gates", (self.length, self.batch, self.width))
+        self.weight = self._buffer("weight", (loop.hidden, self.width))
+        self.bias = self._buffer("bias", (self.width,))
+        self.peepholes = self._buffer("peepholes", (3 * loop.hidden,))
+        self.lengths = tirx.decl_buffer((self.batch,), "int32", "lengths")
+        self.initial = [self._buffer(f"initial_{number}", pair) for number in range(loop.states)]
+        self.result = self._buffer("result", (self.length, self.batch, loop.hidden))
+        self.last = [self._buffer(f"last_{number}", pair) for number in range(loop.states)]
+        self.sums = tirx.decl_buffer((self.width,), self.computed, "sums")
+        self.reset = tirx.decl_buffer((loop.hidden,), self.computed, "reset")
+        # Where the statements that are written compute.
+        self.step: PrimExpr = _number(0)
+        self.row: PrimExpr = _number(0)
+
+    def _buffer(self, name: str, shape: tuple[PrimExpr | int, ...]) -> tirx.Buffer:
+        return tirx.decl_buffer(shape, self.loop.dtype, name)
+
+    def function(self) -> tirx.PrimFunc:
+        """The function."""
+        loop = self.loop
+        optional = {"bias": loop.has_bias, "peepholes": loop.has_peepholes, "lengths": loop.has_lengths}
+        given = [getattr(self, name) for name, is_given in optional.items() if is_given]
+        parameters = [self.gates, self.weight, *given, *self.initial, self.result, *self.last]
+        body = _loop("b", self.batch, self._sequence, tirx.ForKind.PARALLEL)
+        whole = s_tir.SBlockRealize([], True, s_tir.SBlock([], [], [], "root", body))
+        return tirx.PrimFunc(parameters, whole).with_attr("tirx.noalias", True)
+
+    def _sequence(self, row: PrimExpr) -> tirx.Stmt:
+        """All steps of one sequence of the batch."""
+        self.row = row
+        pairs = list(zip(self.last, self.initial, strict=True))
+
+        def begin(column: PrimExpr) -> tirx.Stmt:
+            return _together(
+                [_store(last, _element(first, row, column), row, column) for last, first in pairs]
+            )
+
+        return _together(
+            [
+                tirx.AllocBuffer(self.sums),
+                tirx.AllocBuffer(self.reset),
+                _columns(self.loop.hidden, begin),
+                _loop("t", self.length, self._step),
+            ]
+        )
+
+    def _step(self, number: PrimExpr) -> tirx.Stmt:
+        """One step: the state and the result; behind the end of a sequence the state stays."""
+        self.step = self.length - 1 - number if self.loop.is_reversed else number
+        cells = {"LSTM": self._lstm, "GRU": self._gru, "RNN": self._rnn}
+        step = _together(
+            [*cells[self.loop.cell](), self._results(lambda column: _element(self.last[0], self.row, column))]
+        )
+        if not self.loop.has_lengths:
+            return step
+        nothing = self._results(lambda _column: tirx.FloatImm(self.loop.dtype, 0.0))
+        is_inside = self.step < tirx.Cast(_INDEX, _element(self.lengths, self.row))
+        return tirx.IfThenElse(is_inside, step, nothing)
+
+    def _results(self, value: Column) -> tirx.Stmt:
+        return _columns(
+            self.loop.hidden,
+            lambda column: _store(self.result, value(column), self.step, self.row, column),
+        )
+
+    # -- cells ------------------------------------------------------------------------------------
+
+    def _lstm(self) -> list[tirx.Stmt]:
+        """Gates in the order i, o, f, c."""
+        gate, update, squash = self.loop.functions
+
+        def cell(column: PrimExpr) -> tirx.Stmt:
+            before = self._state(1, column)
+            i, f = (gate(self._gate(each, column) + self._seen(each, before, column)) for each in (0, 2))
+            after = f * before + i * update(self._gate(3, column))
+            return self._set(1, after, column)
+
+        def state(column: PrimExpr) -> tirx.Stmt:
+            after = self._state(1, column)
+            o = gate(self._gate(1, column) + self._seen(1, after, column))
+            return self._set(0, o * squash(after), column)
+
+        return [
+            *self._product(lambda row: self._state(0, row), 0, self.width),
+            _columns(self.loop.hidden, cell),
+            _columns(self.loop.hidden, state),
+        ]
+
+    def _gru(self) -> list[tirx.Stmt]:
+        """Gates in the order z, r, h."""
+        gate, update = self.loop.functions
+        border = 2 * self.loop.hidden
+
+        def reset(column: PrimExpr) -> tirx.Stmt:
+            return _store(self.reset, gate(self._gate(1, column)) * self._state(0, column), column)
+
+        def state(column: PrimExpr) -> tirx.Stmt:
+            before, z = self._state(0, column), gate(self._gate(0, column))
+            seen = self._sum(2, column)
+            if self.loop.resets_behind:
+                seen = gate(self._gate(1, column)) * seen
+            new = update(self._given(2, column) + seen)
+            return self._set(0, (tirx.FloatImm(self.computed, 1.0) - z) * new + z * before, column)
+
+        if self.loop.resets_behind:
+            product = self._product(lambda row: self._state(0, row), 0, self.width)
+        else:
+            product = [
+                *self._product(lambda row: self._state(0, row), 0, border),
+                _columns(self.loop.hidden, reset),
+                *self._product(lambda row: _element(self.reset, row), border, self.width),
+            ]
+        return [*product, _columns(self.loop.hidden, state)]
+
+    def _rnn(self) -> list[tirx.Stmt]:
+        (update,) = self.loop.functions
+        return [
+            *self._product(lambda row: self._state(0, row), 0, self.width),
+            _columns(self.loop.hidden, lambda column: self._set(0, update(self._gate(0, column)), column)),
+        ]
+
+    # -- parts of cells ---------------------------------------------------------------------------
+
+    def _product(self, state: Column, first: int, last: int) -> list[tirx.Stmt]:
+        """The columns from `first` on, before `last`, of the product of a state with the weight."""
+
+        def begin(column: PrimExpr) -> tirx.Stmt:
+            place = column + first
+            zero = tirx.FloatImm(self.computed, 0.0)
+            return _store(
+                self.sums, self._wide(_element(self.bias, place)) if self.loop.has_bias else zero, place
+            )
+
+        def add(row: PrimExpr) -> tirx.Stmt:
+            def summand(column: PrimExpr) -> tirx.Stmt:
+                place = column + first
+                return _store(
+                    self.sums,
+                    _element(self.sums, place) + state(row) * self._wide(_element(self.weight, row, place)),
+                    place,
+                )
+
+            return _columns(last - first, summand)
+
+        return [_columns(last - first, begin), _loop("row", self.loop.hidden, add)]
+
+    def _wide(self, value: PrimExpr) -> PrimExpr:
+        return value if self.computed == self.loop.dtype else tirx.Cast(self.computed, value)
+
+    def _given(self, gate: int, column: PrimExpr) -> PrimExpr:
+        """The input's part of a gate."""
+        return self._wide(_element(self.gates, self.step, self.row, column + gate * self.loop.hidden))
+
+    def _sum(self, gate: int, column: PrimExpr) -> PrimExpr:
+        """The state's part of a gate."""
+        return _element(self.sums, column + gate * self.loop.hidden)
+
+    def _gate(self, gate: int, column: PrimExpr) -> PrimExpr:
+        """Both parts of a gate."""
+        return self._given(gate, column) + self._sum(gate, column)
+
+    def _seen(self, peephole: int, cell: PrimExpr, column: PrimExpr) -> PrimExpr:
+        """What a gate sees of the cell."""
+        if not self.loop.has_peepholes:
+            return tirx.FloatImm(self.computed, 0.0)
+        return self._wide(_element(self.peepholes, column + peephole * self.loop.hidden)) * cell
+
+    def _state(self, number: int, column: PrimExpr) -> PrimExpr:
+        return self._wide(_element(self.last[number], self.row, column))
+
+    def _set(self, number: int, value: PrimExpr, column: PrimExpr) -> tirx.Stmt:
+        return _store(self.last[number], value, self.row, column)
+
+
+def _element(buffer: tirx.Buffer, *places: PrimExpr) -> PrimExpr:
+    return tirx.BufferLoad(buffer, list(places))
+
+
+def _dtype_of(value: PrimExpr) -> str:
+    return str(expect(tvm.ir.PrimType, value.ty).dtype)
+
+
+def _store(buffer: tirx.Buffer, value: PrimExpr, *places: PrimExpr) -> tirx.Stmt:
+    wanted, found = str(expect(tirx.BufferType, buffer.ty).dtype), _dtype_of(value)
+    return tirx.BufferStore(buffer, value if wanted == found else tirx.Cast(wanted, value), list(places))
+
+
+def _together(statements: Sequence[tirx.Stmt]) -> tirx.Stmt:
+    return statements[0] if len(statements) == 1 else tirx.SeqStmt(list(statements))
+
+
+def _loop(
+    name: str,
+    extent: PrimExpr | int,
+    body: Callable[[PrimExpr], tirx.Stmt],
+    kind: tirx.ForKind = tirx.ForKind.SERIAL,
+) -> tirx.Stmt:
+    index = tirx.Var(name, _INDEX)
+    return tirx.For(index, _number(0), _number(extent), kind, body(index))
+
+
+def _number(extent: PrimExpr | int) -> PrimExpr:
+    return tirx.IntImm(_INDEX, extent) if isinstance(extent, int) else extent
+
+
+def _columns(count: int, body: Callable[[PrimExpr], tirx.Stmt]) -> tirx.Stmt:
+    """A loop over columns, by vectors if their number allows it."""
+    if count % _LANES:
+        return _loop("column", count, body)
+
+    def vector(first: PrimExpr) -> tirx.Stmt:
+        return _loop("lane", _LANES, lambda lane: body(first * _LANES + lane), tirx.ForKind.VECTORIZED)
+
+    return _loop("vector", count // _LANES, vector)

@@ -1,0 +1,37 @@
+"""Models of one recurrent layer."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+
+from kits.onnx_nodes import Node, model_of_nodes
+
+__all__ = ["BATCH", "DIRECTIONS", "GATES", "HIDDEN", "LENGTH", "SIZE", "layer"]
+
+LENGTH, BATCH, SIZE, HIDDEN = 4, 3, 5, 6
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
+
+
+def layer(
+    op: str, direction: str, given: str = "WRB", seed: int = 0, **attributes: object
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """A model of one layer, with its input; `given` are the inputs beside the sequence, as letters."""
+    rng = np.random.default_rng(seed)
+    count, rows = DIRECTIONS[direction], GATES[op] * HIDDEN
+
+    def numbers(*shape: int) -> np.ndarray:
+        return np.asarray(rng.standard_normal(shape) / 2, "float32")
+
+    constants = {
+        "W": numbers(count, rows, SIZE), "R": numbers(count, rows, HIDDEN), "B": numbers(count, 2 * rows),
+        "L": np.full(BATCH, LENGTH, "int32"), "H": numbers(count, BATCH, HIDDEN),
+        "C": numbers(count, BATCH, HIDDEN), "P": numbers(count, 3 * HIDDEN),
+    }  # fmt: skip
+    names = [letter if letter in given else "-" for letter in "WRBLHCP"[: 7 if op == "LSTM" else 5]]
+    outputs = "y h c" if op == "LSTM" else "y h"
+    x = numbers(LENGTH, BATCH, SIZE)
+    node = Node(op, " ".join(["x", *names]), outputs, direction=direction, hidden_size=HIDDEN, **attributes)
+    used = {name: constants[name] for name in names if name != "-"}
+    return model_of_nodes([node], {"x": x}, used, outputs), {"x": x}
