@@ -32,6 +32,8 @@ def layer(
     names = [letter if letter in given else "-" for letter in "WRBLHCP"[: 7 if op == "LSTM" else 5]]
     outputs = "y h c" if op == "LSTM" else "y h"
     x = numbers(LENGTH, BATCH, SIZE)
-    node = Node(op, " ".join(["x", *names]), outputs, direction=direction, hidden_size=HIDDEN, **attributes)
+    node = Node(
+        op, " ".join(["x", *names]), outputs, "", direction=direction, hidden_size=HIDDEN, **attributes
+    )
     used = {name: constants[name] for name in names if name != "-"}
     return model_of_nodes([node], {"x": x}, used, outputs), {"x": x}
