@@ -82,8 +82,8 @@ def _lowered(call: relax.Call, mod: tvm.IRModule) -> DescribedCall | None:
         return None
     fields = len(call.ty.fields) if isinstance(call.ty, tvm.ir.TupleType) else None
     wanted = (Result(0),) if fields is None else tuple(Result(0, field) for field in range(fields))
-    if composition.outputs != wanted:
-        return None
+    if composition.outputs != wanted or composition.ops[0].reads_extents:
+        return None  # the axes of an operand in another layout are others
     return DescribedCall(composition.ops[0], tuple(arguments.fields))
 
 

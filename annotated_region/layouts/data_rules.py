@@ -173,7 +173,8 @@ def _broadcast(info: OpInfo, layout: Layout) -> LayoutChange | None:
     shape = info.arg_roles[1].source
     if not isinstance(shape, Shape) or len(shape.extents) != layout.rank:
         return None  # axes that are added have no place in a layout of the operand
-    extents = layout.shape(shape.extents)
+    fixed = [extent for extent in shape.extents if isinstance(extent, int)]
+    extents = layout.shape(fixed) if len(fixed) == layout.rank else None
     if extents is None:
         return None
     return carried(_with_argument(info, 1, Shape(tuple(expect(int, extent) for extent in extents))), layout)

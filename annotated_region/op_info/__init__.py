@@ -4,6 +4,8 @@ from annotated_region.op_info.infer import infer_op_info, op_infos
 from annotated_region.op_info.info import (
     ArgRole,
     Composition,
+    DerivedExtent,
+    ExtentOf,
     Number,
     OpInfo,
     Parameter,
@@ -17,6 +19,8 @@ from annotated_region.op_info.kinds import OpKind
 __all__ = [
     "ArgRole",
     "Composition",
+    "DerivedExtent",
+    "ExtentOf",
     "Number",
     "OpInfo",
     "OpKind",

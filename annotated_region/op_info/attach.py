@@ -8,6 +8,7 @@ import tvm
 from tvm import relax
 
 from annotated_region.op_info.calls import flat_operands, info_of_call
+from annotated_region.op_info.extents import extent_places
 from annotated_region.op_info.info import Composition, Number, Parameter, Result, Source
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import tensor_type
@@ -47,7 +48,8 @@ def composition_of_lowering(call: relax.Call, lowered: relax.Call) -> Compositio
         positions.setdefault(argument, []).append(index)
     seen: Counter[relax.Expr] = Counter()
     operands = set(flat_operands(call))
-    if any(argument not in operands for argument in arguments):
+    tensors = [argument for argument in arguments if isinstance(argument.ty, relax.TensorType)]
+    if any(argument not in operands for argument in tensors):
         return None
 
     def place(expr: relax.Expr) -> Source | None:
@@ -59,7 +61,7 @@ def composition_of_lowering(call: relax.Call, lowered: relax.Call) -> Compositio
         seen[expr] += 1
         return Parameter(index)
 
-    info = info_of_call(call, place)
+    info = info_of_call(call, place, extent_places(arguments, lowered.ty_args[0]).place)
     if info is None:
         return None
     if isinstance(call.ty, tvm.ir.TupleType):

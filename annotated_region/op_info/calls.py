@@ -10,8 +10,12 @@ from tvm import relax
 
 from annotated_region.errors import OpInfoError
 from annotated_region.op_info.attributes import attributes_of
+from annotated_region.op_info.extents import expression_at_call, extent_at_call
 from annotated_region.op_info.info import (
     ArgRole,
+    DerivedExtent,
+    Extent,
+    ExtentOf,
     Number,
     OpInfo,
     Parameter,
@@ -22,13 +26,16 @@ from annotated_region.op_info.info import (
     Value,
 )
 from annotated_region.op_info.kinds import kind_of
-from annotated_region.tvm_adapter.nodes import Constant, TextConstant
+from annotated_region.tvm_adapter.nodes import Constant, PrimExpr, TextConstant
 from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["flat_operands", "info_of_call", "make_call"]
 
 Place = Callable[[relax.Expr], Source | None]
 """Maps a variable or a constant to its source; None if unknown."""
+
+PlaceExtent = Callable[[PrimExpr], Extent | None]
+"""Maps a symbolic integer to where it is known; None if unknown."""
 
 # TVM records the type of the attributes with most ops, but not with these.
 _STATISTICS = ("max", "mean", "median", "min", "prod", "std", "sum", "variance")
@@ -40,7 +47,11 @@ _ATTRS_TYPES = {
 }
 
 
-def info_of_call(call: relax.Call, place: Place) -> OpInfo | None:
+def _nowhere(_extent: PrimExpr) -> None:
+    return None
+
+
+def info_of_call(call: relax.Call, place: Place, place_extent: PlaceExtent = _nowhere) -> OpInfo | None:
     """The info of a call to a Relax op.
 
     Parameters
@@ -49,6 +60,8 @@ def info_of_call(call: relax.Call, place: Place) -> OpInfo | None:
         A call whose op is a `tvm.ir.Op`.
     place
         Called for each variable and each constant tensor among the arguments.
+    place_extent
+        Called for each symbolic integer among the arguments.
 
     Returns
     -------
@@ -58,7 +71,7 @@ def info_of_call(call: relax.Call, place: Place) -> OpInfo | None:
     declared = [argument.name for argument in op.arguments]
     roles = []
     for index, argument in enumerate(call.args):
-        source = _source_of(argument, place)
+        source = _source_of(argument, place, place_extent)
         if source is None:
             return None
         role = declared[index] if index < len(declared) else f"arg{index}"
@@ -85,18 +98,25 @@ def _leaves(expr: relax.Expr) -> Iterator[relax.Expr]:
         yield expr
 
 
-def _source_of(expr: relax.Expr, place: Place) -> Source | None:
+def _source_of(expr: relax.Expr, place: Place, place_extent: PlaceExtent) -> Source | None:
     if isinstance(expr, relax.Tuple):
-        parts = [_source_of(part, place) for part in expr.fields]
+        parts = [_source_of(part, place, place_extent) for part in expr.fields]
         return None if None in parts else Sources(tuple(part for part in parts if part is not None))
     if isinstance(expr, relax.ShapeExpr):
-        extents = [int(extent) for extent in expr.values if isinstance(extent, tvm.tirx.IntImm)]
-        return Shape(tuple(extents)) if len(extents) == len(expr.values) else None
+        extents = [_extent_of(extent, place_extent) for extent in expr.values]
+        return None if None in extents else Shape(tuple(each for each in extents if each is not None))
     if isinstance(expr, tvm.tirx.IntImm | tvm.tirx.FloatImm):
         return Value(expr.value, str(expr.ty))
+    if isinstance(expr.ty, tvm.ir.PrimType):
+        found = place_extent(expr) if str(expr.ty) == "int64" else None
+        return None if isinstance(found, int) else found
     if isinstance(expr, TextConstant):
         return Value(str(expr.value), None)
     return place(expr) if isinstance(expr, relax.Var | Constant) else None
+
+
+def _extent_of(extent: PrimExpr, place_extent: PlaceExtent) -> Extent | None:
+    return int(extent) if isinstance(extent, tvm.tirx.IntImm) else place_extent(extent)
 
 
 def make_call(
@@ -109,7 +129,7 @@ def make_call(
     info
         The op to call.
     parameters
-        The expression for each parameter of the PrimFunc.
+        The expression for each parameter of the PrimFunc; for an output, a variable of its type.
     results
         The expression for each result of earlier ops of the same composition.
 
@@ -158,7 +178,9 @@ def _expression(
         case Number(value, dtype):
             made = relax.const(np.asarray(value), dtype)
         case Shape(extents):
-            made = relax.ShapeExpr(extents)
+            made = relax.ShapeExpr([extent_at_call(extent, parameters) for extent in extents])
+        case ExtentOf() | DerivedExtent():
+            made = expression_at_call(source, parameters)
         case Value(value, dtype):
             made = _primitive(value, dtype)
         case Sources(fields):

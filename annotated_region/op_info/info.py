@@ -16,7 +16,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from annotated_region.checked import checked
 from annotated_region.errors import OpInfoError
@@ -25,6 +25,9 @@ from annotated_region.op_info.kinds import OpKind, kind_of
 __all__ = [
     "ArgRole",
     "Composition",
+    "DerivedExtent",
+    "Extent",
+    "ExtentOf",
     "Number",
     "OpInfo",
     "Parameter",
@@ -60,10 +63,26 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
+class ExtentOf:
+    """The extent of an axis of parameter `parameter` of the PrimFunc, which may be one of its outputs."""
+
+    parameter: int
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedExtent:
+    """An integer computed from extents: `operator` is one of `OPERATORS`."""
+
+    operator: str
+    operands: tuple[Extent, Extent]
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
     """A shape, such as the second argument of ``reshape``."""
 
-    extents: tuple[int, ...]
+    extents: tuple[Extent, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +100,13 @@ class Sources:
     fields: tuple[Source, ...]
 
 
-Source = Parameter | Result | Number | Shape | Value | Sources
+Extent: TypeAlias = int | Parameter | ExtentOf | DerivedExtent
+"""A number, or one that is known when the PrimFunc is called; a `Parameter` is an integer then."""
+
+Source = Parameter | Result | Number | Shape | Value | Sources | ExtentOf | DerivedExtent
+
+OPERATORS = ("add", "subtract", "multiply", "floor_divide", "floor_mod", "minimum", "maximum")
+"""The operators of a `DerivedExtent`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +140,11 @@ class OpInfo:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
+
+    @property
+    def reads_extents(self) -> bool:
+        """Whether an argument is computed from the extents of parameters."""
+        return any(_reads_extents(argument.source) for argument in self.arg_roles)
 
     def to_dict(self) -> dict[str, object]:
         """The info as plain data, fit for JSON."""
@@ -172,27 +202,62 @@ class Composition:
             raise OpInfoError(f"this is not op info: {text!r}; write it with Composition.to_json") from error
 
 
-_SOURCES: dict[str, type[Parameter | Result | Number | Shape | Value]] = {
+def _reads_extents(source: Source) -> bool:
+    match source:
+        case Sources(fields):
+            return any(map(_reads_extents, fields))
+        case Shape(extents):
+            return not all(isinstance(extent, int) for extent in extents)
+    return isinstance(source, ExtentOf | DerivedExtent)
+
+
+_SOURCES: dict[str, type[Parameter | Result | Number | Value | ExtentOf]] = {
     "parameter": Parameter,
     "result": Result,
     "number": Number,
-    "shape": Shape,
     "value": Value,
+    "extentof": ExtentOf,
 }
 
 
 def _source_to_plain(source: Source) -> dict[str, object]:
-    if isinstance(source, Sources):
-        return {"tuple": [_source_to_plain(part) for part in source.fields]}
-    fields = {name: _plain(getattr(source, name)) for name in source.__slots__}
-    return {type(source).__name__.lower(): fields}
+    match source:
+        case Sources(fields):
+            return {"tuple": [_source_to_plain(part) for part in fields]}
+        case Shape(extents):
+            return {"shape": {"extents": list(map(_extent_to_plain, extents))}}
+        case DerivedExtent(operator, operands):
+            return {"derived": {"operator": operator, "operands": list(map(_extent_to_plain, operands))}}
+    content = {name: _plain(getattr(source, name)) for name in source.__slots__}
+    return {type(source).__name__.lower(): content}
+
+
+def _extent_to_plain(extent: Extent) -> object:
+    return extent if isinstance(extent, int) else _source_to_plain(extent)
 
 
 def _source_from_plain(data: Mapping[str, Any]) -> Source:
     ((name, content),) = data.items()
-    if name == "tuple":
-        return Sources(tuple(_source_from_plain(part) for part in content))
+    match name:
+        case "tuple":
+            return Sources(tuple(_source_from_plain(part) for part in content))
+        case "shape":
+            return Shape(tuple(map(_extent_from_plain, content["extents"])))
+        case "derived":
+            left, right = map(_extent_from_plain, content["operands"])
+            if content["operator"] not in OPERATORS:
+                raise ValueError(content["operator"])
+            return DerivedExtent(content["operator"], (left, right))
     return _SOURCES[name](**{key: _frozen(value) for key, value in content.items()})
+
+
+def _extent_from_plain(data: object) -> Extent:
+    if isinstance(data, int):
+        return data
+    source = _source_from_plain(data) if isinstance(data, dict) else None
+    if not isinstance(source, Parameter | ExtentOf | DerivedExtent):
+        raise TypeError(data)
+    return source
 
 
 def _plain(value: object) -> object:

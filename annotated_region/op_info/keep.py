@@ -14,11 +14,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import takewhile
 
 import tvm
 from tvm import relax
 
-from annotated_region.op_info.info import ArgRole, Composition, OpInfo, Parameter, Result, Source, Sources
+from annotated_region.op_info.extents import extent_at_call, extent_places, parameters_at_call
+from annotated_region.op_info.info import (
+    ArgRole,
+    Composition,
+    DerivedExtent,
+    Extent,
+    ExtentOf,
+    OpInfo,
+    Parameter,
+    Result,
+    Shape,
+    Source,
+    Sources,
+    Value,
+)
 from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["compose"]
@@ -58,11 +73,11 @@ class _Composer:
         self.func = func
         self.describe = describe
         self.ops: list[OpInfo] = []
-        if any(not isinstance(param.ty, relax.TensorType) for param in func.params):
-            raise _UnknownError  # FuseTIR flattens tuples and moves shapes to the end
-        self.sources: dict[relax.Var, Source] = {
-            var: Parameter(index) for index, var in enumerate(func.params)
-        }
+        # FuseTIR flattens tuples, and makes integer parameters of the extents in the shapes at the end.
+        tensors = list(takewhile(lambda param: isinstance(param.ty, relax.TensorType), func.params))
+        scalars = [extent for param in func.params[len(tensors) :] for extent in _extents_in(param)]
+        self.sources: dict[relax.Var, Source] = {var: Parameter(index) for index, var in enumerate(tensors)}
+        self.extents = extent_places([*tensors, *scalars], func.ret_ty)
 
     def composition(self) -> Composition:
         body = self.func.body
@@ -96,25 +111,53 @@ class _Composer:
         part = self.describe(expect(tvm.ir.GlobalVar, call.args[0])) if is_call_tir else None
         if part is None:
             raise _UnknownError
-        arguments = self.source_of(call.args[1])
-        assert isinstance(arguments, Sources)
+        moved = _Moved(self, call)
         first = len(self.ops)
         for info in part.ops:
-            roles = tuple(
-                ArgRole(role.role, _moved(role.source, arguments.fields, first)) for role in info.arg_roles
-            )
+            roles = tuple(ArgRole(role.role, moved.source(role.source, first)) for role in info.arg_roles)
             self.ops.append(replace(info, arg_roles=roles))
         outputs = tuple(Result(output.op + first, output.field) for output in part.outputs)
         return Sources(outputs) if isinstance(call.ty, tvm.ir.TupleType) else outputs[0]
 
 
-def _moved(source: Source, arguments: tuple[Source, ...], first: int) -> Source:
-    match source:
-        case Parameter(index):
-            return arguments[index]
-        case Result(op, field):
-            return Result(op + first, field)
-        case Sources(fields):
-            return Sources(tuple(_moved(part, arguments, first) for part in fields))
-        case _:
-            return source
+def _extents_in(param: relax.Var) -> list[relax.Expr]:
+    if not isinstance(param.ty, relax.ShapeType) or param.ty.values is None:
+        raise _UnknownError
+    return list(param.ty.values)
+
+
+class _Moved:
+    """The sources of a called function's ops, in the function that calls it."""
+
+    def __init__(self, caller: _Composer, call: relax.Call) -> None:
+        self.caller = caller
+        self.parameters = parameters_at_call(call)
+
+    def source(self, source: Source, first: int) -> Source:
+        """The source, where `first` ops are before those of the called function."""
+        match source:
+            case Result(op, field):
+                return Result(op + first, field)
+            case Sources(fields):
+                return Sources(tuple(self.source(part, first) for part in fields))
+            case Shape(extents):
+                return Shape(tuple(map(self.extent, extents)))
+            case Parameter() | ExtentOf() | DerivedExtent():
+                return self.given(source)
+        return source
+
+    def given(self, source: Parameter | ExtentOf | DerivedExtent) -> Source:
+        """The source of an argument, or of an integer that is known from the arguments."""
+        if isinstance(source, Parameter):
+            argument = self.parameters[source.index]
+            if not isinstance(argument.ty, tvm.ir.PrimType):
+                return self.caller.source_of(argument)
+        found = self.extent(source)
+        return Value(found, "int64") if isinstance(found, int) else found
+
+    def extent(self, extent: Extent) -> Extent:
+        """An extent as the parameters of the caller tell it."""
+        place = self.caller.extents.place(extent_at_call(extent, self.parameters))
+        if place is None:
+            raise _UnknownError
+        return place

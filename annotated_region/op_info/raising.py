@@ -19,6 +19,7 @@ from tvm import relax
 from annotated_region.errors import OpInfoError
 from annotated_region.functions.rewriting import FunctionRewriter, rebind
 from annotated_region.op_info.calls import make_call
+from annotated_region.op_info.extents import parameters_at_call
 from annotated_region.op_info.infer import composition_of
 from annotated_region.op_info.info import Composition, Result
 from annotated_region.origins import origin_of, span_of
@@ -151,7 +152,7 @@ class _Placement:
     def bindings_of(self, composition: Composition) -> tuple[relax.VarBinding, ...] | None:
         """The bindings of a composition; the last one binds the old variable."""
         lowered = expect(relax.Call, self.binding.value)
-        arguments = dict(enumerate(expect(relax.Tuple, lowered.args[1]).fields))
+        arguments = parameters_at_call(lowered)
         results: dict[Result, relax.Expr] = {}
         for number, info in enumerate(composition.ops):
             call = expect(relax.Call, self.builder.normalize(make_call(info, arguments, results)))

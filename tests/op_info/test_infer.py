@@ -1,5 +1,7 @@
 """infer_op_info: lowered ops are recovered, and modified functions are never mistaken for ops."""
 
+from collections import defaultdict
+
 import numpy as np
 import pytest
 import tvm
@@ -16,6 +18,7 @@ from kits.op_info.op_info_kit import (
     run,
     tensor,
 )
+from kits.op_info.symbolic_kit import extent_at
 from tvm import relax
 
 import annotated_region as ar
@@ -73,8 +76,8 @@ def test_a_change_is_never_taken_for_an_op_that_computes_something_else(tally, c
 
 
 def some_shape(param):
-    """The shape of a parameter; an extent that is not known is 3."""
-    return tuple(int(extent) if isinstance(extent, tvm.tirx.IntImm) else 3 for extent in param.shape)
+    """The shape of a parameter where each size that is not known is 3."""
+    return tuple(extent_at(extent, defaultdict(lambda: 3)) for extent in param.shape)
 
 
 def random_array(generator, param):

@@ -11,16 +11,21 @@ from tvm import relax
 from annotated_region.checked import checked
 from annotated_region.op_info.attach import attached
 from annotated_region.op_info.calls import info_of_call
+from annotated_region.op_info.infer.creation import (
+    read_fills,
+    read_one_hot,
+    read_ranges,
+    read_shape,
+    read_triangles,
+)
 from annotated_region.op_info.infer.elementwise import read_elementwise
 from annotated_region.op_info.infer.images import read_resizes
 from annotated_region.op_info.infer.movement import (
     read_dropout,
-    read_fills,
     read_joins,
     read_mirrors,
     read_moves,
     read_pad,
-    read_shape,
     read_split,
     read_take,
 )
@@ -67,6 +72,9 @@ _READERS: tuple[Reader, ...] = (
     read_dropout,
     read_fills,
     read_shape,
+    read_ranges,
+    read_triangles,
+    read_one_hot,
     read_prelu,
     read_quantization,
 )
@@ -174,11 +182,14 @@ class _Splitter:
         for stop in range(min(len(self.program.blocks), start + LONGEST), start, -1):
             segment = Segment(self.program.part(start, stop))
             call = _recognised(segment)
-            info = None if call is None else info_of_call(call, self.place_in(segment))
+            info = None if call is None else self.info_of(call, segment)
             if info is not None:
                 self.append(info, segment)
                 return stop
         return None
+
+    def info_of(self, call: relax.Call, segment: Segment) -> OpInfo | None:
+        return info_of_call(call, self.place_in(segment), segment.places(self.program).place)
 
     def append(self, info: OpInfo, segment: Segment) -> None:
         outputs = segment.program.outputs

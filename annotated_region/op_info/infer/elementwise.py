@@ -32,13 +32,15 @@ _BINARY = """
 """
 _DOMAINS = {
     "log_add_exp": ("float", "bfloat"),
+    # Of integers, the code of these is a copy.
+    **dict.fromkeys(("ceil", "floor", "round", "trunc"), ("float", "bfloat")),
     **dict.fromkeys(("logical_not", "logical_and", "logical_or"), ("bool",)),
     **dict.fromkeys(("left_shift", "right_shift"), ("int", "uint")),
     **dict.fromkeys(
         ("logical_xor", "bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor"), ("int", "uint", "bool")
     ),
 }
-"""Prefixes of the operand dtypes that TVM accepts; it prints warnings when it rejects other dtypes."""
+"""Prefixes of the operand dtypes that are tried; TVM prints warnings when it rejects other dtypes."""
 
 Numbers: TypeAlias = tuple[float, ...]
 Maker: TypeAlias = Callable[[tuple[relax.Expr, ...], Numbers], relax.Call]

@@ -11,7 +11,7 @@ from tvm import relax
 
 from annotated_region.op_info.infer.indices import affine
 from annotated_region.op_info.infer.segment import Segment
-from annotated_region.op_info.loops.trees import Tree, loads_in, subtrees
+from annotated_region.op_info.loops.trees import Extent, Tree, loads_in, subtrees
 
 __all__ = ["read_resizes"]
 
@@ -30,13 +30,13 @@ def read_resizes(segment: Segment) -> Iterator[relax.Call]:
     op = relax.op.image.resize2d if rank == 4 else relax.op.image.resize3d
     for layout in _LAYOUTS[rank]:
         size = [segment.outputs[0].shape[axis] for axis, letter in enumerate(layout) if letter not in "NC"]
-        if not _keeps(segment, layout) or not all(isinstance(extent, int) for extent in size):
+        if not _keeps(segment, layout):
             continue
         space = [segment.inputs[0].shape[layout.index(letter)] for letter in layout if letter not in "NC"]
         numbers = {abs(number) for number in segment.constants}
         for options in _methods(len(loads_in(value))):
             if _is_likely(options, space, size, numbers):
-                yield op(segment.variables[0], size, layout=layout, **options)
+                yield op(segment.variables[0], segment.shape(size), layout=layout, **options)
 
 
 def _resized(segment: Segment) -> Tree | None:
@@ -63,16 +63,21 @@ def _keeps(segment: Segment, layout: str) -> bool:
 
 
 def _is_likely(
-    options: Mapping[str, Any], space: Sequence[Any], size: Sequence[Any], numbers: set[float]
+    options: Mapping[str, Any], space: Sequence[Extent], size: Sequence[Extent], numbers: set[float]
 ) -> bool:
     """Whether the code contains the numbers of a proposal; a filter, because lowering a proposal is slow."""
     if options["method"] == "nearest_neighbor":
         return True  # it lowers quickly, and may be computed in integers
     mode = options["coordinate_transformation_mode"]
     less = mode == "align_corners"
-    scales = [(extent - less) / max(1, target - less) for extent, target in zip(space, size, strict=True)]
+    known = [  # the scales of symbolic axes are computed when the code runs
+        (extent, target)
+        for extent, target in zip(space, size, strict=True)
+        if isinstance(extent, int) and isinstance(target, int)
+    ]
+    scales = [(extent - less) / max(1, target - less) for extent, target in known]
     needed = [float(np.float32(scale)) for scale in scales if scale not in (0, 1)]
-    needed += [0.5] if mode.endswith("half_pixel") and needed else []
+    needed += [0.5] if mode.endswith("half_pixel") and (needed or len(known) < len(space)) else []
     needed += [abs(options["cubic_alpha"])] if options["method"] == "cubic" else []
     return all(number in numbers for number in needed)
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from itertools import accumulate, combinations, islice, product
 from math import prod
+from operator import mul
 
 from tvm import relax
 
-from annotated_region.op_info.infer.indices import affine
+from annotated_region.functions.polynomials import are_equal
+from annotated_region.op_info.infer.indices import affine, difference, factors, only_value, quotient
 from annotated_region.op_info.infer.segment import Segment
+from annotated_region.op_info.infer.slices import read_slices
 from annotated_region.op_info.loops.trees import Extent, Tree, loads_in, subtrees
-from annotated_region.tvm_adapter.types import expect
 
 __all__ = [
     "read_dropout",
-    "read_fills",
     "read_joins",
     "read_mirrors",
     "read_moves",
     "read_pad",
-    "read_shape",
     "read_split",
     "read_take",
 ]
@@ -40,14 +41,39 @@ def read_moves(segment: Segment) -> Iterator[relax.Call]:
     used = [single for single in singles if single is not None]
     if len(shape) == len(target) and sorted(used) == list(range(len(target))) != used:
         yield relax.op.permute_dims(x, [used.index(axis) for axis in range(len(target))])
-    if segment.is_static and prod(shape) == prod(target):
-        yield relax.op.reshape(x, target)
+    wanted = relax.ShapeExpr(segment.shape(target))
+    if _have_one_count(segment, shape, target):
+        yield relax.op.reshape(x, wanted)
     yield from _changes_of_rank(x, shape, target, used)
-    if len(shape) == len(target) and all(index is not None for index in indices):
-        yield from _slices(segment, load)
+    if shape == target:
+        yield from _flips(x, load)
+    yield from read_slices(segment, load)
+    if _is_broadcast(shape, target):
+        yield relax.op.broadcast_to(x, wanted)
+    yield from _repetitions(x, shape, target)
+
+
+def _have_one_count(segment: Segment, shape: tuple[Extent, ...], target: tuple[Extent, ...]) -> bool:
+    """Whether two shapes have as many elements, whatever the sizes are.
+
+    TVM also lowers a reshape of ``n`` to ``m`` elements, but that code is a reshape only if they are equal.
+    """
     if segment.is_static:
-        yield relax.op.broadcast_to(x, target)
-        yield from _repetitions(x, shape, target)
+        return prod(shape) == prod(target)
+    counts = (reduce(mul, segment.shape(extents), 1) for extents in (shape, target))
+    return are_equal(*counts)
+
+
+def _is_broadcast(shape: tuple[Extent, ...], target: tuple[Extent, ...]) -> bool:
+    pairs = zip(reversed(shape), reversed(target), strict=False)
+    return len(shape) <= len(target) and all(extent in (1, to) for extent, to in pairs)
+
+
+def _flips(x: relax.Var, load: Tree) -> Iterator[relax.Call]:
+    """The flip of an axis, whose index is ``n - 1 - i``."""
+    turned = [axis for axis, index in enumerate(load[2]) if factors(index).get(axis) == -1]
+    if len(turned) == 1:
+        yield relax.op.flip(x, turned[0])
 
 
 def _changes_of_rank(
@@ -61,35 +87,11 @@ def _changes_of_rank(
             yield relax.op.squeeze(x, list(axes))
 
 
-def _slices(segment: Segment, load: Tree) -> Iterator[relax.Call]:
-    """Slices: index ``begin + stride * i`` on each axis."""
-    x, shape, target = segment.variables[0], segment.inputs[0].shape, segment.outputs[0].shape
-    axes, begins, ends, steps = [], [], [], []
-    for axis, index in enumerate(load[2]):
-        form = affine(index)
-        assert form is not None
-        step = form.factors.get(axis, 1)
-        extent, count = shape[axis], target[axis]
-        if form.offset == 0 and step == 1 and extent == count:
-            continue
-        if not isinstance(extent, int) or not isinstance(count, int):
-            return
-        end = form.offset + step * (count - 1) + (1 if step > 0 else -1)
-        axes.append(axis)
-        begins.append(form.offset)
-        ends.append(end if end >= 0 else -extent - 1)
-        steps.append(step)
-    if len(axes) == 1 and steps == [-1] and target == shape:
-        yield relax.op.flip(x, axes[0])
-    if axes:
-        yield relax.op.strided_slice(x, axes, begins, ends, steps)
-
-
 def _repetitions(x: relax.Var, shape: tuple[Extent, ...], target: tuple[Extent, ...]) -> Iterator[relax.Call]:
-    pairs = [(expect(int, extent), expect(int, to)) for extent, to in zip(shape, target, strict=False)]
-    if len(shape) != len(target) or any(to % extent for extent, to in pairs):
+    pairs = zip(shape, target, strict=False)
+    times = [factor for extent, to in pairs if (factor := quotient(to, extent)) is not None]
+    if len(shape) != len(target) or len(times) < len(target):
         return
-    times = [to // extent for extent, to in pairs]
     grown = [axis for axis, factor in enumerate(times) if factor > 1]
     if len(grown) == 1:
         yield relax.op.repeat(x, times[grown[0]], grown[0])
@@ -98,7 +100,7 @@ def _repetitions(x: relax.Var, shape: tuple[Extent, ...], target: tuple[Extent, 
 
 def read_pad(segment: Segment) -> Iterator[relax.Call]:
     """Zero or constant padding: an element where a guard holds, otherwise a number."""
-    value = _only_value(segment)
+    value = only_value(segment)
     if value is None or value[0] != "if" or value[2][0] != "load" or value[3][0] not in ("float", "int"):
         return
     forms = [affine(index) for index in value[2][2]]
@@ -127,21 +129,15 @@ def read_mirrors(segment: Segment) -> Iterator[relax.Call]:
 
 
 def _growth(segment: Segment) -> list[int] | None:
-    """The growth of each axis; None if an axis shrinks, or is symbolic."""
+    """The growth of each axis; None if an axis shrinks, or not by a number."""
     if len(segment.variables) != 1 or len(segment.outputs) != 1:
         return None
     shape, target = segment.inputs[0].shape, segment.outputs[0].shape
     if len(shape) != len(target):
         return None
-    growth = [_difference(to, extent) for to, extent in zip(target, shape, strict=True)]
+    growth = [difference(to, extent) for to, extent in zip(target, shape, strict=True)]
     known = [more for more in growth if more is not None and more >= 0]
     return known if len(known) == len(growth) else None
-
-
-def _difference(left: Extent, right: Extent) -> int | None:
-    if left == right:
-        return 0
-    return left - right if isinstance(left, int) and isinstance(right, int) else None
 
 
 def _widths(before: Sequence[int], growth: Sequence[int]) -> list[int]:
@@ -157,7 +153,7 @@ def _first_offset(index: Tree) -> int:
 
 def read_take(segment: Segment) -> Iterator[relax.Call]:
     """A gather: an index that is itself loaded."""
-    value = _only_value(segment)
+    value = only_value(segment)
     if value is None or len(segment.variables) != 2:
         return
     for load in loads_in(value):
@@ -182,7 +178,7 @@ def _modes(value: Tree, index: Tree) -> tuple[str, ...]:
 
 def read_joins(segment: Segment) -> Iterator[relax.Call]:
     """A cascade of guards, each with a different tensor: ``concat`` and ``stack``."""
-    value = _only_value(segment)
+    value = only_value(segment)
     order: list[relax.Var] = []
     while value is not None and value[0] == "if" and value[2][0] == "load":
         order.append(segment.variable(value[2][1]))
@@ -216,43 +212,12 @@ def read_split(segment: Segment) -> Iterator[relax.Call]:
             yield relax.op.split(segment.variables[0], list(accumulate(parts))[:-1], axis)
 
 
-def read_fills(segment: Segment) -> Iterator[relax.Call]:
-    """The same number everywhere: ``full``, or ``full_like`` if a tensor is never read."""
-    value = _only_value(segment)
-    if value is None or value[0] not in ("float", "int") or len(segment.outputs) != 1 or segment.variables:
-        return
-    number, dtype, shape = float(value[2]), segment.outputs[0].dtype, segment.outputs[0].shape
-    if segment.is_static and number in (0, 1):
-        yield (relax.op.ones if number else relax.op.zeros)(shape, dtype)
-    if segment.is_static:
-        yield relax.op.full(shape, relax.const(number, dtype), dtype)
-    for like in segment.spare:
-        yield relax.op.full_like(like, relax.const(number, dtype), dtype)
-
-
-def read_shape(segment: Segment) -> Iterator[relax.Call]:
-    """Numbers that depend on the position alone: a shape as a tensor, which is a cascade of guards."""
-    value = _only_value(segment)
-    if value is None or value[0] != "index" or segment.variables:
-        return
-    chosen = [part[2] for part in subtrees(value) if part[0] == "if"]
-    if chosen and all(number[0] == "int" for number in chosen):
-        yield relax.op.shape_to_tensor(relax.ShapeExpr([number[2] for number in chosen]))
-
-
 def read_dropout(segment: Segment) -> Iterator[relax.Call]:
     """A copy and a mask of ones: ``dropout`` at inference, where the rate has no effect."""
     if len(segment.variables) == 1 and len(segment.outputs) == 2:
         yield relax.op.nn.dropout(segment.variables[0], 0.5)
 
 
-def _only_value(segment: Segment) -> Tree | None:
-    """The value of the only store of the only block."""
-    if len(segment.blocks) != 1 or len(segment.blocks[0].stores) != 1 or segment.blocks[0].reduction:
-        return None
-    return segment.blocks[0].stores[0].value
-
-
 def _only_load(segment: Segment) -> Tree | None:
-    value = _only_value(segment)
+    value = only_value(segment)
     return value if value is not None and value[0] == "load" else None

@@ -6,17 +6,30 @@ if TVM's own legalization of it has the same normal form as the segment.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import tvm
 from tvm import relax
 
+from annotated_region.functions.polynomials import are_equal
+from annotated_region.op_info.extents import ExtentPlaces, known_extents, parameters_at_call, types_in
 from annotated_region.op_info.loops import Block, LoopTensor, NotNormalError, Program, read_program
 from annotated_region.op_info.loops.trees import Extent, Tree
 from annotated_region.tvm_adapter.nodes import BufferType, PrimExpr
 from annotated_region.tvm_adapter.types import expect, shape_of
 
 __all__ = ["Segment", "lower"]
+
+
+_OPERATORS = {
+    "product": operator.mul,
+    "div": tvm.tirx.floordiv,
+    "mod": tvm.tirx.floormod,
+    "Max": tvm.tirx.Max,
+    "Min": tvm.tirx.Min,
+}
 
 
 class Segment:
@@ -42,15 +55,35 @@ class Segment:
 
     def _variable(self, buffer: int) -> relax.Var:
         tensor = self.program.tensors[buffer]
-        return relax.Var(f"x{buffer}", relax.TensorType(list(map(self._extent, tensor.shape)), tensor.dtype))
+        return relax.Var(f"x{buffer}", relax.TensorType(self.shape(tensor.shape), tensor.dtype))
 
-    def _extent(self, extent: Extent) -> int | PrimExpr:
-        if isinstance(extent, int):
-            return extent
-        total: PrimExpr = extent[1]
-        for atom, factor in extent[2]:
-            total = total + factor * self._sizes.setdefault(atom, tvm.tirx.Var(f"n{atom[1]}", "int64"))
-        return total
+    def shape(self, extents: Sequence[Extent]) -> list[int | PrimExpr]:
+        """Extents as expressions, for the arguments of candidates."""
+        return [each if isinstance(each, int) else self.extent(each) for each in extents]
+
+    def extent(self, form: Tree) -> PrimExpr:
+        """A linear form of sizes as an expression."""
+        total: PrimExpr = tvm.tirx.IntImm("int64", 0)
+        for atom, factor in form[2]:
+            total = total + self._atom(atom) * factor
+        whole: PrimExpr = total + form[1]
+        return whole
+
+    def _atom(self, atom: Tree) -> PrimExpr:
+        if atom[0] == "size":
+            return self._sizes.setdefault(atom, tvm.tirx.Var(f"n{atom[1]}", "int64"))
+        parts = [tvm.tirx.IntImm("int64", part) if isinstance(part, int) else part for part in atom[1:]]
+        left, right = (self.extent(part) if isinstance(part, tuple) else part for part in parts[-2:])
+        made: PrimExpr = _OPERATORS[atom[0]](left, right)
+        return made
+
+    def places(self, whole: Program) -> ExtentPlaces:
+        """Where the parameters of the whole program tell its extents, those of the results first."""
+        params = (*whole.outputs, *whole.inputs, *whole.unread)
+        return ExtentPlaces(
+            {number: self.shape(whole.tensors[number].shape) for number in params},
+            {number: self._atom(size) for number, size in whole.scalars.items()},
+        )
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -99,34 +132,63 @@ class Segment:
         lowered = lower(call)
         if lowered is None:
             return None
-        typed, func, args = lowered
+        typed, func, parameters = lowered
+        if not self._makes(typed.ty):
+            return None
         positions = {variable: index for index, variable in enumerate(self.variables)}
         try:
-            program = read_program(func, self._sizes_in(func, args))
-            names = {buffer: ("in", positions[expect(relax.Var, args[buffer])]) for buffer in program.inputs}
+            program = read_program(func, self._sizes_in(func, parameters))
+            names = {
+                buffer: ("in", positions[expect(relax.Var, parameters[buffer])]) for buffer in program.inputs
+            }
         except (NotNormalError, KeyError):
             return None
         # The code does not determine a tensor that it never reads; it must be one of the unread parameters.
-        unread = [arg for buffer, arg in enumerate(args) if buffer not in program.inputs]
+        known = (*program.inputs, *program.scalars, *program.outputs)
+        unread = [parameter for number, parameter in parameters.items() if number not in known]
         everything_is_read = {place for _, place in names.values()} == set(range(len(positions)))
         if not everything_is_read or any(arg not in self.spare for arg in unread):
             return None
         return typed if program.key(names) == self.key else None
 
-    def _sizes_in(self, func: tvm.tirx.PrimFunc, args: list[relax.Expr]) -> dict[tvm.tirx.Var, Tree]:
-        """The names in this segment of the size variables of a candidate's code."""
+    def _makes(self, ty: tvm.ir.Type) -> bool:
+        """Whether the results have the shapes that TVM infers for a candidate, whatever the sizes are.
+
+        TVM lowers a join of ``(n, 2)`` and ``(m, 2)`` along the second axis as if `m` were `n`, but infers no
+        shape for it.
+        """
+        shapes = [known_extents(each) for each in types_in(ty)]
+        return len(shapes) == len(self.outputs) and all(
+            shape is not None
+            and len(shape) == len(output.shape)
+            and all(map(are_equal, shape, self.shape(output.shape)))
+            for shape, output in zip(shapes, self.outputs, strict=True)
+        )
+
+    def _sizes_in(
+        self, func: tvm.tirx.PrimFunc, parameters: Mapping[int, relax.Expr]
+    ) -> dict[tvm.tirx.Var, Tree]:
+        """The names in this segment of the size variables of a candidate's code.
+
+        An extent that is a variable of the code has the same place in the type of the argument or the result;
+        other variables are integer arguments themselves.
+        """
         names = {var: atom for atom, var in self._sizes.items()}
+        pairs: list[tuple[PrimExpr, PrimExpr]] = []
+        for number, param in enumerate(func.params):
+            if isinstance(param.ty, BufferType):
+                pairs += zip(param.shape, shape_of(parameters[number]).values, strict=True)
+            else:
+                pairs.append((param, parameters[number]))
         return {
             inner: names[outer]
-            for param, arg in zip(func.params, args, strict=False)
-            if isinstance(param.ty, BufferType)
-            for inner, outer in zip(param.shape, shape_of(arg).values, strict=True)
+            for inner, outer in pairs
             if isinstance(inner, tvm.tirx.Var) and isinstance(outer, tvm.tirx.Var) and outer in names
         }
 
 
-def lower(call: relax.Call) -> tuple[relax.Call, tvm.tirx.PrimFunc, list[relax.Expr]] | None:
-    """The call with its type, and the PrimFunc and arguments of its legalization.
+def lower(call: relax.Call) -> tuple[relax.Call, tvm.tirx.PrimFunc, dict[int, relax.Expr]] | None:
+    """The call with its type, and the PrimFunc of its legalization with an expression for each parameter.
 
     None if TVM rejects the call, or its legalization is not a single ``call_tir``.
     """
@@ -141,4 +203,4 @@ def lower(call: relax.Call) -> tuple[relax.Call, tvm.tirx.PrimFunc, list[relax.E
     if lowered.op.name != "relax.call_tir":
         return None
     func = builder.get()[expect(tvm.ir.GlobalVar, lowered.args[0])]
-    return typed, expect(tvm.tirx.PrimFunc, func), list(expect(relax.Tuple, lowered.args[1]).fields)
+    return typed, expect(tvm.tirx.PrimFunc, func), parameters_at_call(lowered)

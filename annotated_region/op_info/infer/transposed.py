@@ -134,6 +134,8 @@ def _stride(spread: Block, axis: int, extent: int, length: int) -> int:
     divisors = (
         part[2]
         for part in subtrees(spread.stores[0].value)
-        if part[0] in ("mod", "div") and any(atom == ("iter", axis) for atom, _ in part[1][2])
+        if part[0] in ("mod", "div")
+        and isinstance(part[2], int)
+        and any(atom == ("iter", axis) for atom, _ in part[1][2])
     )
     return max(divisors, default=1)

@@ -8,7 +8,7 @@ from itertools import permutations
 
 from tvm import relax
 
-from annotated_region.op_info.infer.indices import affine, factors
+from annotated_region.op_info.infer.indices import affine, difference, factors
 from annotated_region.op_info.infer.segment import Segment
 from annotated_region.op_info.loops import Block
 from annotated_region.op_info.loops.trees import Tree
@@ -75,7 +75,7 @@ def _padding(segment: Segment, window: _Window) -> list[int] | None:
         return None
     padded, plain = segment.program.tensors[source].shape, segment.program.tensors[inner[1]].shape
     lengths = [(padded[axis], plain[axis]) for axis in window.axes] if len(padded) == len(plain) else []
-    growth = [to - extent for to, extent in lengths if isinstance(to, int) and isinstance(extent, int)]
+    growth = [more for to, extent in lengths if (more := difference(to, extent)) is not None]
     if len(growth) != len(window.axes):
         return None
     forms = [affine(inner[2][axis]) for axis in window.axes]

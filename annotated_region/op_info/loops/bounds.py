@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
+from annotated_region.op_info.loops.extent_signs import never_negative, plus
 from annotated_region.op_info.loops.program import Block, LoopTensor
-from annotated_region.op_info.loops.trees import Extent, Tree, linear
+from annotated_region.op_info.loops.trees import Extent, Tree, is_size, linear
 
 __all__ = ["reads_in_bounds"]
 
@@ -19,52 +20,44 @@ def reads_in_bounds(block: Block, tensors: Mapping[int, LoopTensor]) -> bool:
     """
     extents = (*block.spatial, *block.reduction)
     return all(
-        _inside(index, extent, extents)
+        _inside(index, extent, extents, _positive((*extents, *tensors[load[1]].shape)))
         for store in block.stores
         for load in _unguarded(store.value)
         for index, extent in zip(load[2], tensors[load[1]].shape, strict=True)
     )
 
 
-def _inside(index: Tree, extent: Extent, extents: tuple[Extent, ...]) -> bool:
+def _positive(extents: tuple[Extent, ...]) -> set[Tree]:
+    """The sizes that are at least 1: those of the loops and of the tensor, because nothing empty is read."""
+    forms = [extent for extent in extents if not isinstance(extent, int)]
+    return {form[2][0][0] for form in forms if form[1] == 0 and len(form[2]) == 1}
+
+
+def _inside(index: Tree, extent: Extent, extents: tuple[Extent, ...], positive: Collection[Tree]) -> bool:
     known = [each for each in extents if isinstance(each, int)]
     if not isinstance(extent, int) or len(known) < len(extents):
-        return _inside_unknown(index, extent, extents)
+        return _inside_unknown(index, extent, extents, positive)
     interval = _range(index, tuple(known))
     return interval is None or (interval[0] >= 0 and interval[1] < extent)
 
 
-def _inside_unknown(index: Tree, extent: Extent, extents: tuple[Extent, ...]) -> bool:
-    """Whether a sum of iteration variables and sizes is in bounds for all sizes; other indices pass."""
+def _inside_unknown(
+    index: Tree, extent: Extent, extents: tuple[Extent, ...], positive: Collection[Tree]
+) -> bool:
+    """Whether a sum of iteration variables and extents is in bounds for all sizes; other indices pass."""
     iters = [(atom, factor) for atom, factor in index[2] if atom[0] == "iter"]
-    sizes = {atom: factor for atom, factor in index[2] if atom[0] == "size"}
+    sizes = {atom: factor for atom, factor in index[2] if is_size(atom)}
     if len(iters) + len(sizes) < len(index[2]):
         return True
     least = greatest = linear(index[1], sizes)
     for atom, factor in iters:
-        last = _plus(extents[atom[1]], -1, 1)
+        last = plus(extents[atom[1]], -1, 1)
         least, greatest = (
-            _plus(end, last, factor) if is_moved else end
+            plus(end, last, factor) if is_moved else end
             for end, is_moved in ((least, factor < 0), (greatest, factor > 0))
         )
-    return _never_negative(least) and _never_negative(_plus(_plus(extent, -1, 1), greatest, -1))
-
-
-def _never_negative(form: Tree) -> bool:
-    """Whether a form of sizes is nonnegative; sizes are at least 1, because empty tensors are never read."""
-    factors = [factor for _, factor in form[2]]
-    return min(factors, default=0) >= 0 and int(form[1]) + sum(factors) >= 0
-
-
-def _plus(left: Extent, right: Extent, factor: int) -> Tree:
-    """The form ``left + factor * right``."""
-    (constant, terms), (other, added) = (
-        (form, ()) if isinstance(form, int) else form[1:] for form in (left, right)
-    )
-    total = dict(terms)
-    for atom, count in added:
-        total[atom] = total.get(atom, 0) + factor * count
-    return linear(constant + factor * other, total)
+    margins = (least, plus(plus(extent, -1, 1), greatest, -1))
+    return all(never_negative(margin, positive) for margin in margins)
 
 
 def _unguarded(tree: Tree) -> Iterator[Tree]:
@@ -92,7 +85,7 @@ def _range(index: Tree, extents: tuple[int, ...]) -> Interval | None:
 def _range_of_atom(atom: Tree, extents: tuple[int, ...]) -> Interval | None:
     if atom[0] == "iter":
         return 0, extents[atom[1]] - 1
-    if atom[0] not in ("div", "mod"):
+    if atom[0] not in ("div", "mod") or not isinstance(atom[2], int):
         return None
     inner = _range(atom[1], extents)
     if atom[0] == "mod":

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import tvm
 from tvm import relax, tirx
 
-from annotated_region.op_info.loops.trees import Extent, Tree, commuted, linear
+from annotated_region.op_info.loops.trees import Extent, Tree, commuted, is_size, linear
 from annotated_region.tvm_adapter.nodes import BITWISE, BitwiseNot, PrimExpr, TensorLoad
 from annotated_region.tvm_adapter.types import expect
 
@@ -72,8 +72,8 @@ class Converter:
     def extent(self, expr: PrimExpr) -> Extent:
         """An extent, as a number if it is one."""
         _, constant, terms = form = self.index(expr)
-        if any(atom[0] != "size" for atom, _ in terms):
-            raise NotNormalError("an extent is not a sum of sizes")
+        if not is_size(form):
+            raise NotNormalError("an extent is not computed from sizes")
         return form if terms else int(constant)
 
     def data(self, expr: PrimExpr) -> Tree:
@@ -190,9 +190,10 @@ class Converter:
             return self._name(expr)
         if isinstance(expr, TensorLoad):
             return self._load(expr)
-        if isinstance(expr, tirx.FloorDiv | tirx.FloorMod) and isinstance(expr.b, tirx.IntImm):
+        if isinstance(expr, tirx.FloorDiv | tirx.FloorMod):
             name = "div" if isinstance(expr, tirx.FloorDiv) else "mod"
-            return (name, self.index(expr.a), int(expr.b.value))
+            divisor = self.index(expr.b)
+            return (name, self.index(expr.a), divisor if divisor[2] else int(divisor[1]))
         if isinstance(expr, tirx.Max | tirx.Min):
             return (type(expr).__name__, "int", self.index(expr.a), self.index(expr.b))
         return ("value", self._operator(expr, str(expr.ty)))

@@ -7,7 +7,7 @@ blocks, and of the nesting order of their spatial loops.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from annotated_region.op_info.loops.trees import Extent, Tree, loads_in, renamed, subtrees
@@ -105,6 +105,8 @@ class Program:
         The output buffers.
     unread
         The input buffers that are never read.
+    scalars
+        The size that each integer parameter is, by the number of the parameter.
     """
 
     tensors: Mapping[int, LoopTensor]
@@ -112,6 +114,7 @@ class Program:
     blocks: tuple[Block, ...]
     outputs: tuple[int, ...]
     unread: tuple[int, ...] = ()
+    scalars: Mapping[int, Tree] = field(default_factory=dict)
 
     def key(self, names: Mapping[int, object]) -> Tree:
         """The whole computation as a value; `names` has the names of the inputs."""
@@ -142,7 +145,7 @@ class Program:
         unused = {b for block in blocks if not self._is_used(block) for b in block.written}
         later = {b for b in made if self.last_reads.get(b, 0) >= stop}
         outputs = [b for b in made if b in unused or b in later or b in self.outputs]
-        return Program(self.tensors, tuple(sorted(inputs)), blocks, tuple(outputs), self.unread)
+        return Program(self.tensors, tuple(sorted(inputs)), blocks, tuple(outputs), self.unread, self.scalars)
 
     @property
     def constants(self) -> list[float]:

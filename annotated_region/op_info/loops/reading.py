@@ -3,7 +3,8 @@
 Supported are functions as TE and ``FuseTIR`` create them: loop nests that cover the whole domain of one
 block each, with one write to each buffer. Everything else (scheduled code, loops with a predicate, a step
 or threads, nested buffers, buffers inside others, opaque statements) is rejected with `NotNormalError`. A
-symbolic extent is a variable, the same wherever it occurs.
+symbolic extent is a variable, the same wherever it occurs, or is computed from variables. Integer parameters
+are such variables: TVM passes ``past`` and ``length`` beside a tensor of ``past + length`` rows.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from tvm import tirx
+from tvm import relax, tirx
 
 from annotated_region.op_info.loops.bounds import reads_in_bounds
 from annotated_region.op_info.loops.expressions import Converter, NotNormalError
 from annotated_region.op_info.loops.program import Block, LoopTensor, Program, Store
 from annotated_region.op_info.loops.trees import Extent, Tree, loads_in
 from annotated_region.tvm_adapter.nodes import BufferType, PrimExpr, SBlock, SBlockRealize
-from annotated_region.tvm_adapter.types import expect
+from annotated_region.tvm_adapter.types import expect, shape_vars_of
 
 __all__ = ["NotNormalError", "read_program"]
 
@@ -44,19 +45,33 @@ def read_program(func: tirx.PrimFunc, sizes: Mapping[tirx.Var, Tree] | None = No
     """
     root = _a(SBlockRealize, func.body, "the body is not a block")
     _require(not root.block.match_buffers and not root.block.iter_vars, "the root block has variables")
-    _require(all(isinstance(param.ty, BufferType) for param in func.params), "a parameter is not a buffer")
+    scalars = {number: param for number, param in enumerate(func.params) if _is_scalar(param)}
     sizes = _sizes(func) if sizes is None else sizes
     converter = Converter({}, {}, sizes)
     numbers: dict[tirx.Var, int] = {}
     tensors: dict[int, LoopTensor] = {}
-    for buffer in (*func.params, *root.block.alloc_buffers):
-        tensors[len(numbers)] = _tensor(buffer, converter)
-        numbers[buffer] = len(numbers)
+    for number, buffer in enumerate((*func.params, *root.block.alloc_buffers)):
+        if number not in scalars:
+            tensors[number] = _tensor(buffer, converter)
+            numbers[buffer] = number
     blocks = tuple(_Nest(numbers, sizes).block(nest) for nest in _sequence(root.block.body))
-    return _checked(tensors, len(func.params), blocks)
+    _require(all(param in sizes for param in scalars.values()), "a number has no name")
+    return _checked(
+        tensors, len(func.params), blocks, {number: sizes[param] for number, param in scalars.items()}
+    )
 
 
-def _checked(tensors: dict[int, LoopTensor], params: int, blocks: tuple[Block, ...]) -> Program:
+def _is_scalar(param: tirx.Var) -> bool:
+    """Whether a parameter is an integer, which TVM passes for an extent that no shape tells on its own."""
+    if isinstance(param.ty, BufferType):
+        return False
+    _require(str(param.ty) in ("int32", "int64"), "a parameter is neither a buffer nor an integer")
+    return True
+
+
+def _checked(
+    tensors: dict[int, LoopTensor], params: int, blocks: tuple[Block, ...], scalars: Mapping[int, Tree]
+) -> Program:
     """The program, after checking that each buffer is written by one block, before it is read."""
     written: set[int] = set()
     read: set[int] = set()
@@ -68,10 +83,11 @@ def _checked(tensors: dict[int, LoopTensor], params: int, blocks: tuple[Block, .
         _require(reads_in_bounds(block, tensors), "a block reads out of bounds")
         written.update(block.written)
     _require(all(b < params or b in written for b in read), "a buffer is read but never written")
-    inputs = tuple(b for b in range(params) if b in read)
-    outputs = tuple(b for b in range(params) if b in written)
-    unread = tuple(b for b in range(params) if b not in read and b not in written)
-    return Program(tensors, inputs, blocks, outputs, unread)
+    given = [b for b in range(params) if b not in scalars]
+    inputs = tuple(b for b in given if b in read)
+    outputs = tuple(b for b in given if b in written)
+    unread = tuple(b for b in given if b not in read and b not in written)
+    return Program(tensors, inputs, blocks, outputs, unread, scalars)
 
 
 def _reads_itself(block: Block) -> bool:
@@ -80,8 +96,15 @@ def _reads_itself(block: Block) -> bool:
 
 
 def _sizes(func: tirx.PrimFunc) -> dict[tirx.Var, Tree]:
-    extents = (extent for param in func.params for extent in param.shape if isinstance(extent, tirx.Var))
-    return {var: ("size", number) for number, var in enumerate(dict.fromkeys(extents))}
+    """A name for each variable in a shape, and for each scalar parameter."""
+    found: dict[tirx.Var, None] = {}
+    for param in func.params:
+        found.update(dict.fromkeys([param] if _is_scalar(param) else _variables(param)))
+    return {var: ("size", number) for number, var in enumerate(found)}
+
+
+def _variables(buffer: tirx.Var) -> list[tirx.Var]:
+    return shape_vars_of(relax.TensorType(list(buffer.shape), str(buffer.dtype)))
 
 
 def _tensor(buffer: tirx.Var, converter: Converter) -> LoopTensor:

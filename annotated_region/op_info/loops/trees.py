@@ -4,7 +4,9 @@
 ``("linear", c, ((atom, k), ...))``   the integer ``c + k * atom + ...``; an index, an extent
 ``("iter", n)``                       iteration variable `n` of the block (an atom)
 ``("size", n)``                       a symbolic extent (an atom)
-``("div" | "mod", linear, k)``        floor division and remainder by a positive number (atoms)
+``("div" | "mod", linear, k)``        floor division and remainder by a number, or by a linear form (atoms)
+``("product", linear, linear)``       neither factor is a number (an atom)
+``("Max" | "Min", "int", l, l)``      of two linear forms (atoms)
 ``("load", buffer, indices)``         an element of a buffer; among integers it is an atom
 ``("nonnegative" | "zero", linear)``  a comparison of integers with 0
 ``("and" | "or", trees)``             conditions, flat and sorted
@@ -23,12 +25,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-__all__ = ["Extent", "Tree", "commuted", "linear", "loads_in", "renamed", "subtrees"]
+__all__ = ["Extent", "Tree", "commuted", "is_size", "linear", "loads_in", "renamed", "subtrees"]
 
 # Nested tuples of strings and numbers; a recursive alias would not be more precise for a type checker.
 Tree: TypeAlias = tuple[Any, ...]
 Extent: TypeAlias = int | Tree
-"""A number, or a linear form of sizes."""
+"""A number, or a linear form of sizes and of what is computed from them."""
 
 COMMUTING = ("Add", "Mul")
 
@@ -37,6 +39,19 @@ def linear(constant: int, terms: Mapping[Tree, int]) -> Tree:
     """The integer `constant` plus the sum of each atom times its factor."""
     kept = [(atom, factor) for atom, factor in terms.items() if factor]
     return ("linear", constant, tuple(sorted(kept, key=repr)))
+
+
+def is_size(tree: Tree) -> bool:
+    """Whether a linear form or an atom is computed from symbolic extents alone."""
+    match tree[0]:
+        case "size":
+            return True
+        case "linear":
+            return all(is_size(atom) for atom, _ in tree[2])
+        case "div" | "mod" | "product" | "Max" | "Min":
+            return all(is_size(part) for part in tree[1:] if isinstance(part, tuple))
+        case _:
+            return False
 
 
 def subtrees(tree: Tree) -> Iterator[Tree]:

@@ -210,7 +210,7 @@ def symbolic(draw):
     n, (rows, columns) = tvm.tirx.Var("n", "int64"), (draw(extents), draw(extents))
     x, number = tensor(n, rows, columns), draw(st.floats(0.125, 4, width=16))
     axis = draw(st.integers(0, 2))
-    kinds = ["unary", "binary", "number", "reduce", "softmax", "product", "norm", "conv"]
+    kinds = ["unary", "binary", "number", "reduce", "softmax", "product", "norm", "conv", "move"]
     match draw(st.sampled_from(kinds)):
         case "unary":
             return function(draw(st.sampled_from(UNARY)))(x)
@@ -239,9 +239,34 @@ def symbolic(draw):
                     ]
                 )
             )
+        case "move":
+            return draw(symbolic_movements(n, tvm.tirx.Var("m", "int64"), rows, columns))
         case _:
             image, kernel = tensor(n, 2, rows + 2, columns + 2), tensor(3, 2, 3, 3)
             return relax.op.nn.conv2d(image, kernel, padding=draw(st.integers(0, 1)), strides=axis + 1)
+
+
+def symbolic_movements(n, m, rows, columns):
+    """Ops whose shapes are symbolic themselves."""
+    image = tensor(n, rows, columns)
+    return st.sampled_from(
+        [
+            relax.op.reshape(image, (n, rows * columns)),
+            relax.op.reshape(image, (n * rows, columns)),
+            relax.op.reshape(tensor(n * rows, columns), (n, rows, columns)),
+            relax.op.reshape(tensor(n, m, rows * columns), (n, m, rows, columns)),
+            relax.op.reshape(tensor(n, m, rows), (m, n, rows)),
+            relax.op.broadcast_to(tensor(1, m, columns), (n, m, columns)),
+            relax.op.broadcast_to(tensor(m, columns), (n, m, columns)),
+            relax.op.concat([tensor(n, m, rows), tensor(n, columns, rows)], 1),
+            relax.op.full((n, m, rows), relax.const(2.5, "float32"), "float32"),
+            relax.op.nn.pad(tensor(n, m), [rows, 0, 0, columns]),
+            relax.op.flip(image, 0),
+            relax.op.repeat(tensor(n, m), rows + 1, 1),
+            relax.op.triu(tensor(n, m), rows),
+            relax.op.strided_slice(tensor(n, m), [1], [rows - 1], [rows + columns]),
+        ]
+    )
 
 
 @st.composite
