@@ -10,6 +10,7 @@ import annotated_region as ar
 from annotated_region.host_targets import UNOPTIMIZED
 
 op = relax.op
+FUSE = [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(), ar.passes.FuseTIRWithOpInfo()]
 NHWC = {"relax.nn.conv2d": "NHWC", "relax.nn.max_pool2d": "NHWC", "relax.nn.avg_pool2d": "NHWC"}
 
 
@@ -118,3 +119,51 @@ def test_the_kernel_can_be_asked_for_too():
 def test_nothing_to_do_changes_nothing():
     lowered = ar.passes.LegalizeWithOpInfo()(branches([RULED["relu"]]))
     assert transposes(ar.passes.TransformLayout({"relax.nn.conv2d": "NCHW"})(lowered)) == 0
+
+
+SYMBOLIC = {
+    "relu": op.nn.relu,
+    "max_pool": lambda y: op.nn.max_pool2d(y, (2, 2), (2, 2)),
+    "concat": lambda y: op.concat([y, y], 1),
+    "pad": lambda y: op.nn.pad(y, [0, 0, 1, 2, 0, 3, 1, 0]),
+    "first rows": lambda y: op.strided_slice(y, [2], [0], [3]),
+    "last rows": lambda y: op.strided_slice(y, [2, 3], [-2, 0], [2**63 - 1, 2**63 - 1], [1, 2]),
+    "repeat": lambda y: op.repeat(y, 2, 2),
+    "flip": lambda y: op.flip(y, 3),
+    "mean": lambda y: op.mean(y, [2, 3], True),
+    "spread": lambda y: op.broadcast_to(op.mean(y, [2, 3], True), y.ty.shape),
+    "spread to two": lambda y: op.broadcast_to(y, relax.ShapeExpr([2, *y.ty.shape.values])),
+    "flat": lambda y: op.reshape(y, (y.ty.shape[0], 4, y.ty.shape[2] * y.ty.shape[3])),
+}
+
+
+@pytest.mark.parametrize("legalize", [relax.transform.LegalizeOps, ar.passes.LegalizeWithOpInfo])
+@pytest.mark.parametrize("fuse", [[], FUSE], ids=["one by one", "fused"])
+def test_the_answers_stay_at_every_size(legalize, fuse):
+    batch, rows, columns = (tvm.tirx.Var(name, "int64") for name in ("batch", "rows", "columns"))
+    x, w = tensor(batch, 3, rows, columns), tensor(4, 3, 1, 1)
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, w]):
+        with builder.dataflow():
+            first = builder.emit(op.nn.conv2d(x, w))
+            out = builder.emit_output(
+                relax.Tuple([builder.emit(follow(first)) for follow in SYMBOLIC.values()])
+            )
+        builder.emit_func_output(out)
+    plain = builder.get()
+    mod = tvm.transform.Sequential([legalize(), *fuse])(plain)
+    changed = ar.passes.TransformLayout(NHWC)(mod)
+    assert transposes(changed) > 0
+    for sizes in ((2, 5, 4), (1, 2, 2)):
+        generator = np.random.default_rng(0)
+        shapes = ((sizes[0], 3, *sizes[1:]), (4, 3, 1, 1))
+        arguments = [generator.standard_normal(shape, dtype=np.float32) for shape in shapes]
+        machines = [
+            relax.VirtualMachine(tvm.compile(each, UNOPTIMIZED), tvm.cpu()) for each in (plain, changed)
+        ]
+        expected, found = (
+            [part.numpy() for part in machine["main"](*map(tvm.runtime.tensor, arguments))]
+            for machine in machines
+        )
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)

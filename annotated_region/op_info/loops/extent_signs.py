@@ -4,12 +4,13 @@ Minima, maxima and quotients are replaced by bounds of theirs that point the rig
 
     n - min(1, n)               >=  n - n            = 0
     n + 1 - 2 * ((n - 1) // 2)  >=  n + 1 - (n - 1)  = 2
+    n // 4 - 2 * (n // 8)       >=  n // 4 - n // 4  = 0
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from math import prod
+from math import gcd, prod
 
 from annotated_region.op_info.loops.trees import Extent, Tree, linear
 
@@ -33,11 +34,15 @@ def never_negative(form: Tree, positive: Collection[Tree], left: int = MOST_REPL
                 # A minimum is at most either operand, and at least the smaller one.
                 ends = (never_negative(plus(rest, end, factor), positive, left - 1) for end in atom[2:])
                 return any(ends) if (atom[0] == "Min") == (factor < 0) else all(ends)
-            case "div" if isinstance(atom[2], int) and factor % atom[2] == 0:
-                # k * (n // k) is between n - (k - 1) and n.
-                slack = 0 if factor < 0 else factor // atom[2] * (1 - atom[2])
-                bound = plus(plus(rest, atom[1], factor // atom[2]), slack, 1)
+            case "div" if isinstance(atom[2], int) and factor > 0 and factor % atom[2] == 0:
+                # k * (n // k) is at least n - (k - 1).
+                bound = plus(plus(rest, atom[1], factor // atom[2]), factor // atom[2] * (1 - atom[2]), 1)
                 return never_negative(bound, positive, left - 1)
+            case "div" if isinstance(atom[2], int) and factor < 0 and gcd(factor, atom[2]) > 1:
+                # k * (n // (k * l)) is at most n // l.
+                common = gcd(factor, atom[2])
+                fewer = atom[1] if common == atom[2] else linear(0, {("div", atom[1], atom[2] // common): 1})
+                return never_negative(plus(rest, fewer, factor // common), positive, left - 1)
     return False
 
 

@@ -247,19 +247,16 @@ def symbolic(draw):
 
 
 def symbolic_movements(n, m, rows, columns):
-    """Ops whose shapes are symbolic themselves."""
+    """Ops whose shapes are symbolic themselves, in sizes that the operands tell."""
     image = tensor(n, rows, columns)
     return st.sampled_from(
         [
             relax.op.reshape(image, (n, rows * columns)),
             relax.op.reshape(image, (n * rows, columns)),
-            relax.op.reshape(tensor(n * rows, columns), (n, rows, columns)),
             relax.op.reshape(tensor(n, m, rows * columns), (n, m, rows, columns)),
             relax.op.reshape(tensor(n, m, rows), (m, n, rows)),
-            relax.op.broadcast_to(tensor(1, m, columns), (n, m, columns)),
-            relax.op.broadcast_to(tensor(m, columns), (n, m, columns)),
+            relax.op.broadcast_to(tensor(n, 1, columns), (n, rows, columns)),
             relax.op.concat([tensor(n, m, rows), tensor(n, columns, rows)], 1),
-            relax.op.full((n, m, rows), relax.const(2.5, "float32"), "float32"),
             relax.op.nn.pad(tensor(n, m), [rows, 0, 0, columns]),
             relax.op.flip(image, 0),
             relax.op.repeat(tensor(n, m), rows + 1, 1),
