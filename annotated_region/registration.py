@@ -1,4 +1,4 @@
-"""Registers with TVM on `import annotated_region`: errors, annotation ops and code generator names.
+"""Registers with TVM on `import annotated_region`: errors, annotation ops, types, code generator names.
 
 Rules and patterns, which take longer to load, are loaded on the first query about a target.
 """
@@ -7,7 +7,7 @@ from annotated_region import tvm_adapter  # noqa: F401 - first, because it check
 
 # isort: split
 import annotated_region_tvm
-from annotated_region import annotations, error_classes  # noqa: F401 - imported for their side effect
+from annotated_region import annotations, error_classes, op_types  # noqa: F401 - imported for their side effect
 
 __all__: list[str] = []
 

@@ -46,6 +46,7 @@ FLOORS = (
         "documents",
         "tvm_adapter",
         "error_classes",
+        "op_types",
         "origins",
         "progress",
         "cache",

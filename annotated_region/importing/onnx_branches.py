@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tvm import relax
@@ -19,7 +19,7 @@ __all__ = ["BranchingImporter"]
 
 
 class BranchingImporter(OnnxGraphImporter):
-    """An importer that converts an `If` of a constant as the branch that is taken."""
+    """An importer that converts an `If` of a constant, or of an extent, as the branch that is taken."""
 
     _is_in_branch = False
 
@@ -44,12 +44,46 @@ class BranchingImporter(OnnxGraphImporter):
             yield from super()._noted([node]) if branch is None else self._inlined(node, branch)
 
     def _branch_taken(self, node: onnx.NodeProto) -> onnx.GraphProto | None:
-        """The branch of an `If` whose condition is a constant; PyTorch asks so whether an extent is 1."""
-        condition = self._nodes.get(node.input[0]) if node.op_type == "If" else None
-        if not isinstance(condition, Constant) or condition.value.numpy().size != 1:
+        """The branch of an `If` whose condition is a constant, or asks whether an extent is 1."""
+        if node.op_type != "If":
             return None
-        taken = "then_branch" if condition.value.numpy().item() else "else_branch"
-        return next(each.g for each in node.attribute if each.name == taken)
+        branches = {each.name: each.g for each in node.attribute}
+        condition = self._nodes.get(node.input[0])
+        if isinstance(condition, Constant) and condition.value.numpy().size == 1:
+            return branches["then_branch" if condition.value.numpy().item() else "else_branch"]
+        return branches["then_branch"] if self._squeezes(**branches) else None
+
+    def _squeezes(self, then_branch: onnx.GraphProto, else_branch: onnx.GraphProto) -> bool:
+        """Whether an `If` is what PyTorch exports of ``x.squeeze(axis)``, and calls can be checked.
+
+        Its branches have results of different ranks, of which a function of Relax has one. What reads the
+        result expects the squeezed one, so that calls with other extents are errors.
+        """
+        squeezed, same = _only_of("Squeeze", then_branch), _only_of("Identity", else_branch)
+        if squeezed is None or same is None or squeezed.input[0] != same.input[0]:
+            return False
+        data, axes = self._nodes.get(squeezed.input[0]), self._axes_of(squeezed, then_branch)
+        shape = getattr(getattr(data, "ty", None), "shape", None)
+        if not isinstance(shape, relax.ShapeExpr) or not axes:
+            return False
+        return all(-len(shape) <= axis < len(shape) and self.is_known_at_entry(shape[axis]) for axis in axes)
+
+    def _axes_of(self, squeeze: onnx.NodeProto, branch: onnx.GraphProto) -> Sequence[int]:
+        """The axes that a node of a branch squeezes, if they are constants of this branch; else none."""
+        for each in squeeze.attribute:
+            if each.name == "axes":
+                return list(each.ints)
+        if len(squeeze.input) < 2:
+            return []
+        tensors = {each.name: each for each in branch.initializer}
+        for node in branch.node:
+            for each in node.attribute if squeeze.input[1] in node.output else ():
+                if each.name == "value_ints":
+                    return list(each.ints)
+                if each.name == "value":
+                    tensors[node.output[0]] = each.t
+        given = tensors.get(squeeze.input[1])
+        return [] if given is None else self._parse_array(given).numpy().ravel().tolist()
 
     def _inlined(self, node: onnx.NodeProto, branch: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
         """The nodes of a branch; its results are those of the `If`. ONNX's names of values are unique."""
@@ -57,3 +91,10 @@ class BranchingImporter(OnnxGraphImporter):
         yield from self._noted(branch.node)
         results = [self._nodes[each.name] for each in branch.output]
         self._nodes |= dict(zip(node.output, results, strict=False))
+
+
+def _only_of(kind: str, branch: onnx.GraphProto) -> onnx.NodeProto | None:
+    """The node of a branch that has one beside constants, if it is of this kind and the result."""
+    nodes = [each for each in branch.node if each.op_type != "Constant"]
+    is_only = len(nodes) == 1 and nodes[0].op_type == kind and len(branch.output) == 1
+    return nodes[0] if is_only and nodes[0].output[0] == branch.output[0].name else None

@@ -250,6 +250,40 @@ def test_a_branch_that_is_known_is_taken(rows: int | None) -> None:
         run_model(model, [], (numbers(4, 1, 3),))
 
 
+@pytest.mark.parametrize("opset", [11, 17])
+@pytest.mark.parametrize("otherwise", ["Identity", "Neg"])
+def test_a_squeeze_of_an_axis_that_each_call_is_checked_for(opset: int, otherwise: str) -> None:
+    """PyTorch's `x.squeeze(1)` behind a convolution of any length, as in Silero's models of speech."""
+    axes = helper.make_node("Constant", [], ["axes"], value=numpy_helper.from_array(np.array([1])))
+    squeeze = (
+        [helper.make_node("Squeeze", ["x"], ["z_1"], axes=[1])]
+        if opset < 13
+        else [axes, helper.make_node("Squeeze", ["x", "axes"], ["z_1"])]
+    )
+    other = [helper.make_node(otherwise, ["x"], ["z_2"])]
+    branches = [
+        helper.make_graph(each, name, [], [helper.make_empty_tensor_value_info(f"{name}")])
+        for each, name in ((squeeze, "z_1"), (other, "z_2"))
+    ]
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Constant", [], ["at"], value_ints=[1]),
+        helper.make_node("Gather", ["s", "at"], ["e"]),
+        helper.make_node("Equal", ["e", "at"], ["condition"]),
+        helper.make_node("If", ["condition"], ["z"], then_branch=branches[0], else_branch=branches[1]),
+        helper.make_node("Mul", ["z", "w"], ["y"]),
+    ]
+    model = model_of(nodes, [None, None, 3], 2, ir_version=8, opset=opset)
+    if otherwise != "Identity":
+        with pytest.raises(ModelError, match=r"squeezes an axis of \w+ elements.*give the inputs numbers"):
+            ar.from_onnx(model)
+        return
+    run_model(model, [], (numbers(4, 1, 3),), (numbers(2, 1, 3),))
+    main = relax.VirtualMachine(ar.build(ar.from_onnx(model)), runtime.cpu())["main"]
+    with pytest.raises(ValueError, match="x_1 must be 1, where x_1 is extent 1 of x"):
+        main(runtime.tensor(numbers(4, 2, 3)))
+
+
 def values_of(function: relax.Function) -> list[relax.Expr]:
     return [binding.value for block in function.body.blocks for binding in block.bindings]
 

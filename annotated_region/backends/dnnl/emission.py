@@ -17,12 +17,14 @@ from annotated_region.backends.dnnl.rows import literal
 from annotated_region.backends.dnnl.runtime_units import interface_text
 from annotated_region.compilation.elf_object import DataSymbol
 from annotated_region.errors import CodegenError
+from annotated_region.functions.extent_choices import parts_of_choice
 
 __all__ = ["constants_of", "emit_region", "emit_unit"]
 
 Arithmetic = tirx.Add | tirx.Sub | tirx.Mul | tirx.FloorDiv | tirx.FloorMod | tirx.Max | tirx.Min
+Comparison = tirx.LT | tirx.LE | tirx.GT | tirx.GE | tirx.EQ | tirx.NE
 
-FORMS: dict[type[Arithmetic], str] = {
+FORMS: dict[type[Arithmetic | Comparison], str] = {
     tirx.Add: "({} + {})",
     tirx.Sub: "({} - {})",
     tirx.Mul: "({} * {})",
@@ -30,8 +32,14 @@ FORMS: dict[type[Arithmetic], str] = {
     tirx.FloorMod: "floor_remainder({}, {})",
     tirx.Max: "larger({}, {})",
     tirx.Min: "smaller({}, {})",
+    tirx.LT: "({} < {})",
+    tirx.LE: "({} <= {})",
+    tirx.GT: "({} > {})",
+    tirx.GE: "({} >= {})",
+    tirx.EQ: "({} == {})",
+    tirx.NE: "({} != {})",
 }
-"""The C++ form of arithmetic on extents."""
+"""The C++ form of arithmetic on extents, and of conditions."""
 
 
 def emit_unit(graph: Graph, precision: str, embedded: DataSymbol | None = None) -> str:
@@ -245,7 +253,11 @@ class _Variables:
             return f"int64_t{{{int(expr)}}}"
         if isinstance(expr, relax.Var) and expr in self._slots:
             return f"v[{self._slots[expr]}]"
-        if isinstance(expr, Arithmetic):
+        choice = parts_of_choice(expr)
+        if choice is not None:
+            condition, one, other = map(self._text, choice)
+            return f"({condition} ? {one} : {other})"
+        if isinstance(expr, Arithmetic | Comparison):
             return FORMS[type(expr)].format(self._text(expr.a), self._text(expr.b))
         raise CodegenError(
             f"{self.symbol}: target 'dnnl' cannot compute the extent {expr} from the shapes of the inputs; "

@@ -14,6 +14,7 @@ from annotated_region.backends.onnx_emitter.dialect import Dialect
 from annotated_region.backends.onnx_emitter.graph import Graph, Port
 from annotated_region.backends.onnx_emitter.known_extents import KnownExtents
 from annotated_region.functions.extent_bounds import bounds_of
+from annotated_region.functions.extent_choices import parts_of_choice
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import Declined, Translation, flat, require
 from annotated_region.tvm_adapter.nodes import Constant
@@ -29,6 +30,11 @@ Result = str | tuple[str | None, ...]
 # A constant of at most this many bytes is stored in the graph itself: shapes, scalars, small biases.
 INLINE_BYTES = 256
 Arithmetic = tirx.Add | tirx.Sub | tirx.Mul | tirx.FloorDiv | tirx.FloorMod | tirx.Max | tirx.Min
+Comparison = tirx.LT | tirx.LE | tirx.GT | tirx.GE | tirx.EQ
+_COMPARISONS: dict[type[Comparison], str] = {
+    tirx.LT: "Less", tirx.LE: "LessOrEqual", tirx.GT: "Greater", tirx.GE: "GreaterOrEqual",
+    tirx.EQ: "Equal",
+}  # fmt: skip
 _ARITHMETIC: dict[type[Arithmetic], str] = {
     tirx.Add: "Add", tirx.Sub: "Sub", tirx.Mul: "Mul", tirx.FloorDiv: "Div", tirx.FloorMod: "Mod",
     tirx.Max: "Max", tirx.Min: "Min",
@@ -143,6 +149,15 @@ class Emission(Translation[str]):
             return self.graph.constant(
                 np.asarray([value.value], str(expect(tvm.ir.PrimType, value.ty).dtype))
             )
+        return self._computed(value)
+
+    def _computed(self, value: relax.Expr) -> str:
+        """A vector of one number that arithmetic, a comparison or a choice gives."""
+        choice = parts_of_choice(value)
+        if choice is not None:
+            return self.node("Where", *map(self.extent, choice))
+        if isinstance(value, Comparison):
+            return self.node(_COMPARISONS[type(value)], self.extent(value.a), self.extent(value.b))
         if not isinstance(value, Arithmetic):
             raise Declined(f"the extent {value} is not plain arithmetic")
         place = self._known.place_of(value)
