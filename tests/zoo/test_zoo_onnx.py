@@ -12,6 +12,8 @@ from kits.zoo.zoo_kit import onnx_case, ran, watched
 from annotated_region.backends.dnnl import installation
 from annotated_region.errors import ModelError
 
+LOOPING = ("speech",)
+"""Networks with recurrent layers, which are loops of the host for any length."""
 NAMES = [name for names in ONNX_NETWORKS.values() for name in names]
 
 needs_onednn = pytest.mark.skipif(
@@ -29,7 +31,7 @@ def test_a_network_agrees_with_onnx_runtime(name: str, target: str) -> None:
         found = ran(case, target)
         assert found.error <= case.tolerance, f"{case.label}: {found}"
         assert found.regions > 0, case.label
-        if target == "onnxruntime":
+        if target == "onnxruntime" and not (name in LOOPING and "length" not in form.bound):
             # It has an op for whatever came from ONNX.
             assert (found.regions, found.host) == (1, ()), f"{case.label}: {found}"
 

@@ -20,7 +20,9 @@ ONNX_NETWORKS: Mapping[str, tuple[str, ...]] = {
     "positions": ("bloom_decode", "conformer_rotary", "conformer_relative"),
     "windows": ("swin", "sam_encoder"),
     "detection": ("detr", "rt_detr", "yolo"),
-    "sequences": ("mamba_unrolled", "mamba_closed", "retention", "linear_attention", "gru", "lstm"),
+    "sequences": (
+        "mamba_unrolled", "mamba_closed", "retention", "linear_attention", "gru", "lstm", "speech",
+    ),
     "experts": ("soft_experts", "mixtral_experts"),
     "diffusion": ("unet", "vae_decoder", "dit"),
     "images": (

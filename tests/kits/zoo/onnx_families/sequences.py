@@ -1,4 +1,4 @@
-"""Networks that go along a sequence, as ONNX graphs: state spaces, retention, linear attention, GRU and LSTM.
+"""Networks that go along a sequence, as ONNX graphs: state spaces, retention, linear attention, GRU, LSTM.
 
 A Mamba is written twice, as a loop unrolled over the steps and in closed form, by sums of logarithms.
 """
@@ -159,6 +159,23 @@ def _lstm(net: Network) -> Sequence[str]:
     return [net.op("Concat", *found, axis=1), state, cell]
 
 
+def _speech(net: Network) -> Sequence[str]:
+    """Two bidirectional LSTMs over the frames of a recording, behind a convolution."""
+    frames = net.op("Transpose", "x", perm=(0, 2, 1))
+    deep = net.op(
+        "Relu", net.op("Conv", frames, net.weight((INNER, WIDTH, 3)), kernel_shape=[3], pads=[1, 1])
+    )
+    value, width = net.op("Transpose", deep, perm=(2, 0, 1)), INNER
+    for _layer in range(2):
+        weights = [net.weight((2, 4 * INNER, each), each**-0.5) for each in (width, INNER)]
+        bias = net.weight((2, 8 * INNER), 0.1)
+        attributes = {"hidden_size": INNER, "direction": "bidirectional"}
+        both, *_last = net.ops("LSTM", 3, value, *weights, bias, **attributes)
+        steps = net.op("Transpose", both, perm=(0, 2, 1, 3))
+        value, width = net.op("Reshape", steps, net.shape(0, 0, 2 * INNER)), 2 * INNER
+    return [net.op("LogSoftmax", net.dense(value, width, WIDTH), axis=-1)]
+
+
 X = Input("x", ("batch", STEPS, WIDTH))
 STATE = Input("state", ("batch", INNER))
 BATCHES = forms_of({"batch": 1}, {"batch": 3})
@@ -170,5 +187,6 @@ MODELS = (
     OnnxModel("retention", (X,), _retention, BATCHES),
     OnnxModel("linear_attention", (Input("x", ("batch", "length", WIDTH)),), _linear_attention, LENGTHS),
     OnnxModel("gru", (X, STATE), _gru, BATCHES),
+    OnnxModel("speech", (Input("x", ("batch", "length", WIDTH)),), _speech, LENGTHS),
     OnnxModel("lstm", (X, STATE, Input("cell", ("batch", INNER))), _lstm, BATCHES),
 )
