@@ -36,6 +36,29 @@ def test_inputs_and_activations(op, given, attributes):
     assert max(compared(model, inputs)) <= CLOSE
 
 
+NUMBERED = {"activation_alpha": [0.3, 0.1, 1.2, 0.25, 0.2, 0.8], "activation_beta": [0.4, 0.7, 0.3, 0.5]}
+
+
+@pytest.mark.parametrize(
+    ("op", "given", "attributes"),
+    [
+        ("LSTM", "WRBHC", {"clip": 0.1}),
+        ("LSTM", "WRBLHCP", {"clip": 0.1, "input_forget": 1}),
+        ("GRU", "WRBH", {"clip": 0.1}),
+        ("GRU", "WRBH", {"clip": 0.1, "linear_before_reset": 1}),
+        ("RNN", "WRBH", {"clip": 0.1}),
+        ("LSTM", "WRBHC", {"activations": ["HardSigmoid", "LeakyRelu", "ScaledTanh"] * 2, **NUMBERED}),
+        ("LSTM", "WRBHC", {"activations": ["HardSigmoid", "Softsign", "Elu", "Sigmoid", "Softplus", "Tanh"]}),
+        ("GRU", "WRBH", {"activations": ["HardSigmoid", "Affine", "Elu", "ThresholdedRelu"], **NUMBERED}),
+        ("RNN", "WRBH", {"activations": ["Softsign", "Affine"], **NUMBERED}),
+        ("RNN", "WRBH", {"activations": ["LeakyRelu", "Elu"]}),
+    ],
+)
+def test_activations_take_their_numbers_in_turn_and_are_behind_the_clip(op, given, attributes):
+    model, inputs = layer(op, "bidirectional", given, **attributes)
+    assert max(compared(model, inputs)) <= 2 * CLOSE
+
+
 @pytest.mark.parametrize("op", GATES)
 def test_the_batch_may_come_first(op):
     # ONNX Runtime knows this order for none of them, so the same layer in the other order is the reference.

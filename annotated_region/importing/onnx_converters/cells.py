@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from tvm import relax
 
+from annotated_region.importing.onnx_converters.activations import Activation
 from annotated_region.importing.onnx_converters.node import OnnxNode, dtype_of
-from annotated_region.importing.onnx_converters.recurrence import Activation, Cell, Product, State
+from annotated_region.importing.onnx_converters.recurrence import Cell, Product, State
 
 __all__ = ["gru_cell", "lstm_cell", "rnn_cell"]
 
@@ -15,8 +16,12 @@ __all__ = ["gru_cell", "lstm_cell", "rnn_cell"]
 def lstm_cell(
     node: OnnxNode, functions: Sequence[Activation], product: Product, peepholes: Sequence[relax.Expr]
 ) -> Cell:
-    """Gates in the order i, o, f, c; `peepholes` are those of i, o and f, or none."""
+    """Gates in the order i, o, f, c; `peepholes` are those of i, o and f, or none.
+
+    If the gates i and f are coupled (``input_forget``), f is 1 - i.
+    """
     gate, update, squash = functions
+    is_coupled = bool(node.integer("input_forget", 0, 0, 1))
 
     def seen(part: relax.Expr, cell: relax.Expr, number: int) -> relax.Expr:
         return relax.op.add(part, relax.op.multiply(peepholes[number], cell)) if peepholes else part
@@ -25,8 +30,11 @@ def lstm_cell(
         before, cell = state
         gates = node.emit(relax.op.split(relax.op.add(part, product(before)), 4, axis=1))
         i, o, f, c = (relax.TupleGetItem(gates, number) for number in range(4))
-        kept = relax.op.multiply(gate(seen(f, cell, 2)), cell)
-        added = relax.op.multiply(gate(seen(i, cell, 0)), update(c))
+        taken = node.emit(gate(seen(i, cell, 0)))
+        rest = relax.op.subtract(relax.const(1.0, dtype_of(cell)), taken)
+        share = rest if is_coupled else gate(seen(f, cell, 2))
+        kept = relax.op.multiply(share, cell)
+        added = relax.op.multiply(taken, update(c))
         after = node.emit(relax.op.add(kept, added))
         return relax.op.multiply(gate(seen(o, after, 1)), squash(after)), after
 

@@ -9,6 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import relax
 
+from annotated_region.importing.onnx_converters.activations import (
+    Activation,
+    activation_functions,
+    behind_clip,
+)
 from annotated_region.importing.onnx_converters.node import OnnxNode, dtype_of
 from annotated_region.importing.onnx_converters.recurrent_loops import (
     LoopActivation,
@@ -18,10 +23,9 @@ from annotated_region.importing.onnx_converters.recurrent_loops import (
 from annotated_region.tvm_adapter.arithmetic import Extent
 from annotated_region.tvm_adapter.types import expect
 
-__all__ = ["MOST_STEPS", "Activation", "Cell", "Layer", "Product", "Run", "State", "require_known"]
+__all__ = ["MOST_STEPS", "Cell", "Layer", "Product", "Run", "State", "require_known"]
 
 State = tuple[relax.Expr, ...]
-Activation = Callable[[relax.Expr], relax.Expr]
 Product = Callable[[relax.Expr], relax.Expr]
 Cell = Callable[[relax.Expr, State], State]
 """Computes the next state from the input's contribution to the gates and the current state."""
@@ -29,11 +33,6 @@ Cell = Callable[[relax.Expr, State], State]
 MOST_STEPS = 4096
 """A layer with more steps is a loop."""
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
-_ACTIVATIONS: dict[str, Activation] = {
-    "relu": relax.op.nn.relu,
-    "sigmoid": relax.op.sigmoid,
-    "tanh": relax.op.tanh,
-}
 _SEQUENCE_LENS, _INITIAL = 4, 5
 _UNROLLED = ("activation_alpha", "activation_beta", "clip", "input_forget")
 """The attributes that loops do not compute."""
@@ -170,12 +169,11 @@ class Layer:
             len(names) == len(usual) * self.directions,
             f"has {len(names)} attributes 'activations'; it should have {len(usual) * self.directions}",
         )
-        for name in names:
-            self.node.require(
-                name.lower() in _ACTIVATIONS,
-                f"has the attribute 'activations' with {name!r}, which is not supported",
-            )
-        functions = [_ACTIVATIONS[name.lower()] for name in names]
+        functions = activation_functions(self.node, names)
+        # ONNX Runtime clips what the gates get, and not the cell of an LSTM, which its third function gets.
+        for place, function in enumerate(functions):
+            if place % len(usual) < 2:
+                functions[place] = behind_clip(self.node, function)
         return [functions[start : start + len(usual)] for start in range(0, len(names), len(usual))]
 
     def loop_activations(self, index: int, usual: Sequence[str]) -> list[LoopActivation]:
@@ -267,10 +265,6 @@ class Layer:
 def require_known(layer: Layer, directions: int) -> None:
     """Decline a node with inconsistent shapes or unsupported features."""
     node, width = layer.node, layer.gates * layer.hidden
-    for name in ("activation_alpha", "activation_beta"):
-        node.require(not node.numbers(name), f"has the attribute {name!r}, which is not supported")
-    node.require("clip" not in node.attributes, "has the attribute 'clip', which is not supported")
-    node.integer("input_forget", 0, 0, 0)
     node.integer("hidden_size", layer.hidden, layer.hidden, layer.hidden)
     node.require(
         directions == layer.directions,
