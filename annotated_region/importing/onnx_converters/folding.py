@@ -32,35 +32,11 @@ _MOST_MADE = 2**16
 
 _FOLDED = frozenset(
     {
-        *("Abs", "Add", "And", "Cast", "Ceil", "Clip", "Concat", "ConstantOfShape", "Div", "Equal"),
-        *(
-            "Expand",
-            "Floor",
-            "Gather",
-            "Greater",
-            "GreaterOrEqual",
-            "Less",
-            "LessOrEqual",
-            "Max",
-            "MelWeightMatrix",
-            "Min",
-            "Mod",
-            "Mul",
-            "Neg",
-        ),
-        *(
-            "Not",
-            "OneHot",
-            "Or",
-            "Range",
-            "Reciprocal",
-            "ReduceMax",
-            "ReduceMin",
-            "ReduceProd",
-            "ReduceSum",
-            "Reshape",
-        ),
-        *("Round", "Sign", "Size", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Tile", "Transpose", "Trilu"),
+        *("Abs", "Add", "And", "Cast", "Ceil", "Clip", "Concat", "ConstantOfShape", "Div", "Equal", "Expand"),
+        *("Floor", "Gather", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "MelWeightMatrix"),
+        *("Min", "Mod", "Mul", "Neg", "NonZero", "Not", "OneHot", "Or", "Range", "Reciprocal", "ReduceMax"),
+        *("ReduceMin", "ReduceProd", "ReduceSum", "Reshape", "Round", "ScatterElements", "ScatterND", "Sign"),
+        *("Size", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Tile", "TopK", "Transpose", "Trilu", "Unique"),
         *("Unsqueeze", "Where", "Xor"),
     }
 )
@@ -93,7 +69,9 @@ def folded(node: onnx.NodeProto, inputs: Sequence[relax.Expr | None], opset: int
     missing = sum(1 for each in inputs if each is None)
     if len(given) + missing < len(inputs) or not given or not _is_small(node, given):
         return None
-    results = _evaluated(node, numbers, opset)
+    if not _is_right(node, given):
+        return None
+    results = _evaluated(node, _clamped(node, numbers), opset)
     if results is None or any(each.size > _MOST_MADE or each.dtype.kind not in "biuf" for each in results):
         return None
     constants = [relax.const(each, str(each.dtype)) for each in results]
@@ -138,6 +116,40 @@ def _is_small(node: onnx.NodeProto, given: Sequence[np.ndarray]) -> bool:
         case name, _:
             count = math.inf if name in _LARGER else 0
     return count <= _MOST_MADE
+
+
+def _is_right(node: onnx.NodeProto, given: Sequence[np.ndarray]) -> bool:
+    """Whether the reference computes the node as ONNX says.
+
+    Places of a single number, which has no axis, are not, nor are different numbers in the order in which
+    they stand; NaN has no order.
+    """
+    data, names = given[0], {each.name: each.i for each in node.attribute}
+    match node.op_type:
+        case "NonZero":
+            return data.ndim > 0
+        case "Unique" if not names.get("sorted", 1):
+            return False
+        case "TopK" | "Unique":
+            return data.dtype.kind != "f" or not bool(np.isnan(data).any())
+    return True
+
+
+def _clamped(node: onnx.NodeProto, numbers: Sequence[np.ndarray | None]) -> Sequence[np.ndarray | None]:
+    """The operands; those of a slice backwards that begins before its axis begin with its first element.
+
+    The reference slices as Python does, which takes nothing there.
+    """
+    if node.op_type != "Slice" or len(numbers) < 5:
+        return numbers
+    data, starts, ends, axes, steps = numbers
+    if data is None or not data.ndim or starts is None or steps is None:
+        return numbers
+    places = np.arange(starts.size) if axes is None else axes
+    if not starts.shape == steps.shape == places.shape:
+        return numbers
+    first = -np.array([data.shape[place % data.ndim] for place in places.tolist()], starts.dtype)
+    return data, np.where(steps < 0, np.maximum(starts, first), starts), ends, axes, steps
 
 
 def _evaluated(
