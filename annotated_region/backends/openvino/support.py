@@ -13,6 +13,7 @@ from annotated_region.backends.openvino.installation import core, unavailable
 from annotated_region.backends.openvino.kernels import DIALECT
 from annotated_region.backends.openvino.settings import CompileSettings
 from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.arithmetic import provably_equal
 
 __all__ = ["refusal"]
 
@@ -30,6 +31,8 @@ def refusal(op: OpView) -> str | None:
         return str(reason)
     if _has_unknown_kernel(op):
         return "OpenVINO supports only convolutions whose kernels have static extents"
+    if op.name == "relax.gather_elements" and not _covers_the_data(op):
+        return "OpenVINO gathers elements only by indices that are as long as the data along the other axes"
     if unavailable() is not None or not graph.operators:
         return None
     model = EmittedModel(graph, tuple(graph.weights), "alone")
@@ -46,6 +49,14 @@ def _has_unknown_kernel(op: OpView) -> bool:
     return op.name.startswith("relax.nn.conv") and not all(
         isinstance(extent, int) for extent in extents_of(op.arg_types[1])
     )
+
+
+def _covers_the_data(op: OpView) -> bool:
+    """Whether the indices of a gather are known to be as long as the data along all axes but its own."""
+    data, indices = map(extents_of, op.arg_types)
+    axis = int(op.attrs["axis"]) % max(len(data), 1)
+    pairs = enumerate(zip(data, indices, strict=True))
+    return all(place == axis or provably_equal(*pair) for place, pair in pairs)
 
 
 def _kind(graph: Graph) -> str:

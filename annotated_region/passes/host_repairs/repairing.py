@@ -29,6 +29,7 @@ from annotated_region.passes.host_repairs import (
     sums_of_exponentials,
     truth_values,
     unequal_nan,
+    unknown_slices,
 )
 from annotated_region.passes.host_repairs.broken_equations import name_equations
 from annotated_region.passes.host_repairs.empty_constants import without_empty_constants
@@ -57,6 +58,7 @@ TABLE = table_of(
     + sums_of_exponentials.REWRITES
     + result_types.REWRITES
     + empty_parts.REWRITES
+    + unknown_slices.REWRITES
 )
 
 
