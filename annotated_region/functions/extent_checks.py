@@ -8,7 +8,7 @@ from tvm import relax, tirx
 
 from annotated_region.tvm_adapter.nodes import PrimExpr
 
-__all__ = ["with_extent_checks"]
+__all__ = ["with_extent_checks", "without_traps"]
 
 _QUOTIENTS = (tirx.FloorDiv, tirx.FloorMod)
 _OTHERS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)
@@ -25,7 +25,7 @@ def with_extent_checks(
     """
     builder = relax.BlockBuilder()
     differences = relax.ShapeExpr(
-        [tirx.Sub(_without_traps(one), _without_traps(other)) for one, other in equations]
+        [tirx.Sub(without_traps(one), without_traps(other)) for one, other in equations]
     )
     over = relax.Var("beyond_bounds", builder.normalize(differences).ty)
     none = relax.ShapeType([tirx.IntImm("int64", 0)] * len(equations))
@@ -40,11 +40,11 @@ def with_extent_checks(
     )
 
 
-def _without_traps(extent: PrimExpr) -> PrimExpr:
+def without_traps(extent: PrimExpr) -> PrimExpr:
     """The extent, divided by 1 where it would be divided by less."""
     if not isinstance(extent, (*_QUOTIENTS, *_OTHERS)):
         return extent
-    left, right = _without_traps(extent.a), _without_traps(extent.b)
+    left, right = without_traps(extent.a), without_traps(extent.b)
     if isinstance(extent, _QUOTIENTS) and not isinstance(right, tirx.IntImm):
         right = tirx.Max(right, tirx.IntImm("int64", 1))
     return type(extent)(left, right)

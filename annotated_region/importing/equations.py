@@ -20,7 +20,7 @@ from annotated_region.functions.polynomials import PAIRS
 from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal, visit
 from annotated_region.tvm_adapter.nodes import PrimExpr
 
-__all__ = ["EntryEquations", "Equations", "common_extent"]
+__all__ = ["EntryEquations", "Equations", "common_extent", "symbolic_divisors"]
 
 _COMPUTING: Mapping[type, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
     tirx.Add: operator.add,
@@ -48,9 +48,14 @@ class Equations:
 
     def require(self, one: Extent, other: Extent) -> None:
         """Note that two extents must be equal."""
-        for divisor in [*_symbolic_divisors(one), *_symbolic_divisors(other)]:
-            self._note(tirx.Min(divisor, tirx.IntImm("int64", 1)), 1)
+        for extent in (one, other):
+            self.require_divisors(extent)
         self._note(one, other)
+
+    def require_divisors(self, extent: Extent) -> None:
+        """Note that what an extent is divided by must be at least 1."""
+        for divisor in symbolic_divisors(extent):
+            self._note(tirx.Min(divisor, tirx.IntImm("int64", 1)), 1)
 
     def with_numbers(self, extent: PrimExpr) -> PrimExpr:
         """The extent, with the numbers that parts of it must be equal to."""
@@ -107,7 +112,7 @@ def common_extent(extents: Sequence[Extent]) -> Extent | None:
     return next(iter([*numbers, *variables, *extents]), None)
 
 
-def _symbolic_divisors(extent: Extent) -> list[PrimExpr]:
+def symbolic_divisors(extent: Extent) -> list[PrimExpr]:
     """What an extent is divided by, but for numbers; a divisor after the divisors inside of it."""
     found: list[PrimExpr] = []
     visit(

@@ -1,7 +1,8 @@
 """Names for the unknown extents of a model's inputs.
 
 TVM 0.27's importer gives all extents without a name one variable, so that images of unknown height and width
-would have to be square; and it takes the -1 that older exporters write for a number. It reads ``batch-size``
+would have to be square; and it takes the -1 that older exporters write for a number, and 0 for an extent
+without a name. It reads ``batch-size``
 as a difference of two extents that no input has, and ``past + 2 * n`` from left to right.
 """
 
@@ -56,7 +57,7 @@ def _named(value: onnx.ValueInfoProto, taken: set[str], replaced: Mapping[str, s
     for axis, extent in enumerate(_extents(named)):
         if extent.dim_param in replaced:
             extent.dim_param = replaced[extent.dim_param]
-        is_known = extent.HasField("dim_value") and extent.dim_value >= 0
+        is_known = extent.HasField("dim_value") and extent.dim_value > 0
         if extent.dim_param in _NAMELESS and not is_known:
             extent.dim_param = _new_name(f"{value.name}_{axis}", taken)
     return named

@@ -73,8 +73,35 @@ def _equal_axes(node: OnnxNode, extents: Sequence[Sequence[Extent]]) -> Iterator
             yield from _attention_axes(extents)
         case "Einsum":
             yield from _einsum_axes(node.text("equation", ""), extents)
+        case "LayerNormalization" | "RMSNormalization" if extents[0]:
+            yield from _normalized_axes(
+                node.integer("axis", -1, -len(extents[0]), len(extents[0]) - 1), extents
+            )
+        case "GatherND":
+            yield from ([(0, axis), (1, axis)] for axis in range(node.integer("batch_dims", 0, 0)))
+        case "ReverseSequence":
+            yield [(0, node.integer("batch_axis", 1, 0, 1)), (1, 0)]
+        case "ScatterND":
+            yield from _scattered_axes(extents)
         case name if name in _BROADCASTING:
             yield from _broadcast_axes(extents, 0)
+
+
+def _scattered_axes(extents: Sequence[Sequence[Extent]]) -> Iterator[list[_Place]]:
+    """The axes of the indices and of the updates, and those of the data that are not indexed."""
+    data, indices, updates = extents
+    depth = indices[-1] if indices else 0
+    if not isinstance(depth, int) or len(updates) != len(indices) - 1 + len(data) - depth:
+        return
+    yield from ([(1, axis), (2, axis)] for axis in range(len(indices) - 1))
+    yield from ([(0, axis), (2, axis - depth + len(indices) - 1)] for axis in range(depth, len(data)))
+
+
+def _normalized_axes(axis: int, extents: Sequence[Sequence[Extent]]) -> Iterator[list[_Place]]:
+    """The axes that are normalized, also of the scale and of the bias, which may have an extent of 1."""
+    for place in range(axis if axis < 0 else axis - len(extents[0]), 0):
+        owners = [position for position, own in enumerate(extents) if len(own) >= -place]
+        yield [(each, place) for each in owners if not each or not is_one(extents[each][place])]
 
 
 def _attention_axes(extents: Sequence[Sequence[Extent]]) -> Iterator[list[_Place]]:

@@ -8,7 +8,7 @@ with a permuted shape. Its `Equal` finds no extent equal to a constant.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 
 import numpy as np
@@ -16,6 +16,8 @@ import tvm
 from tvm import relax, tirx
 
 from annotated_region.functions.extent_bounds import bounds_of
+from annotated_region.functions.extent_checks import without_traps
+from annotated_region.importing.equations import symbolic_divisors
 from annotated_region.importing.onnx_converters.expand import computed_extents
 from annotated_region.importing.onnx_converters.extent_numbers import numbers_of, shape_of_numbers
 from annotated_region.importing.onnx_converters.folding import known_numbers
@@ -52,11 +54,17 @@ def _reshape(node: OnnxNode) -> relax.Expr:
     given = node.inputs[0]
     if given is not None and isinstance(given.ty, tvm.ir.PrimType):
         return _reshaped_extent(node, given)
-    if given is None or not isinstance(given.ty, relax.TensorType) or _is_known(node, 1):
+    if given is None or not isinstance(given.ty, relax.TensorType):
         return node.by_tvm()
-    numbers = shape_of_numbers(node, 1)
+    numbers = node.inputs[1] if _is_known(node, 1) else shape_of_numbers(node, 1)
     if numbers is not None:
-        return node.with_input(1, numbers).by_tvm()
+        result = node.typed(node.with_input(1, numbers).by_tvm())
+        divisors = [each for extent in node.shape(result) for each in symbolic_divisors(extent)]
+        if not divisors:
+            return result
+        if all(map(node.equations.is_known_at_entry, divisors)):
+            return _in_parts(node, node.shape(result))
+        node = node.with_input(1, node.emit(relax.op.shape_to_tensor(numbers)))
     data = node.tensor(0)
     shape, count = _shape(node, 1)
     zero, one = (relax.const(number, "int64") for number in (0, 1))
@@ -70,6 +78,17 @@ def _reshape(node: OnnxNode) -> relax.Expr:
     rest = node.emit(relax.op.floor_divide(relax.op.prod(own), relax.op.maximum(known, one)))
     extents = computed_extents(node, node.emit(relax.op.where(is_rest, rest, shape)), count)
     return relax.op.reshape(data, relax.ShapeExpr(extents))
+
+
+def _in_parts(node: OnnxNode, extents: Sequence[Extent]) -> relax.Expr:
+    """The data in a shape whose extents are divided by others; each call is checked that none of these is 0.
+
+    Extents are computed before they are checked, and a division by 0 would end the process.
+    """
+    for extent in extents:
+        node.equations.known.require_divisors(extent)
+    safe = [each if isinstance(each, int) else without_traps(each) for each in extents]
+    return relax.op.reshape(node.tensor(0), relax.ShapeExpr(safe))
 
 
 def _reshaped_extent(node: OnnxNode, extent: relax.Expr) -> relax.Expr:

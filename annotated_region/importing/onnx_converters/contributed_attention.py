@@ -18,7 +18,14 @@ from annotated_region.importing.onnx_converters.attention_parts import (
     products,
     split_heads,
 )
-from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode, dtype_of, rank_of
+from annotated_region.importing.onnx_converters.node import (
+    FLOATS,
+    OnnxNode,
+    dtype_of,
+    is_one,
+    rank_of,
+    shape_text,
+)
 from annotated_region.importing.onnx_converters.registry import CONTRIBUTED, converts
 from annotated_region.tvm_adapter.arithmetic import provably_equal
 
@@ -172,7 +179,7 @@ def _attended(
     if node.has(mask_at):
         scores = relax.op.add(scores, _padding(node, mask_at, key, dtype))
     if node.has(bias_at):
-        scores = relax.op.add(scores, _bias_of_scores(node, bias_at, key, dtype))
+        scores = relax.op.add(scores, _bias_of_scores(node, bias_at, query, key))
     if node.integer("unidirectional", 0, 0, 1):
         keys, queries = node.shape(key)[2], node.shape(query)[2]
         # If keys and queries differ in length, ONNX Runtime lets the last query see all keys.
@@ -184,10 +191,19 @@ def _attended(
     return relax.op.matmul(relax.op.nn.softmax(node.emit(scores), axis=-1), value)
 
 
-def _bias_of_scores(node: OnnxNode, position: int, key: relax.Expr, dtype: str) -> relax.Expr:
-    bias = node.tensor(position, (dtype,), (4,))
-    _require_keys(node, position, bias, key)
-    return bias
+def _bias_of_scores(node: OnnxNode, position: int, query: relax.Expr, key: relax.Expr) -> relax.Expr:
+    """The addend to all scores, which may be one for all of the batch, or for all heads."""
+    bias = node.tensor(position, (dtype_of(query),), (4,))
+    own, (batch, heads, queries, _), keys = node.shape(bias), node.shape(query), node.shape(key)[2]
+    wanted = [
+        number if is_one(number) else extent
+        for number, extent in zip(own, (batch, heads, queries, keys), strict=True)
+    ]
+    node.require(
+        node.may_have_extents(bias, wanted),
+        f"has an input {position} of shape {shape_text(own)}; it should be {shape_text(wanted)}",
+    )
+    return node.with_extents(bias, wanted)
 
 
 def _require_keys(node: OnnxNode, position: int, expr: relax.Expr, key: relax.Expr) -> None:

@@ -16,12 +16,13 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import reduce
-from operator import add, mul, sub
+from operator import add, floordiv, mod, mul, sub
 
 import numpy as np
 import tvm
 from tvm import relax, tirx
 
+from annotated_region.functions.extent_bounds import bounds_of
 from annotated_region.importing.onnx_converters.folding import known_numbers
 from annotated_region.importing.onnx_converters.node import OnnxNode, dtype_of
 from annotated_region.importing.onnx_converters.registry import converts
@@ -230,6 +231,29 @@ def _paired(
     return rule
 
 
+def _by_divisor(function: Callable[[Extent, int], Extent]) -> _Rule:
+    """Quotients and remainders by positive constants; quotients below zero are rounded otherwise."""
+
+    def rule(reader: _ListReader, call: relax.Call) -> _Numbers | None:
+        divisors = reader.numbers(call.args[1])
+        positive = [each for each in divisors or () if isinstance(each, int) and each > 0]
+        dividends = reader.numbers(call.args[0])
+        if not positive or len(positive) < len(divisors or ()) or dividends is None:
+            return None
+        if any(bounds_of(each)[0] < 0 for each in dividends) and function is floordiv:
+            return None
+        count = max(len(positive), len(dividends))
+        sides = (each * count if len(each) == 1 else each for each in (dividends, positive))
+        return [function(*pair) for pair in zip(*sides, strict=True)]
+
+    return rule
+
+
+def _negated(reader: _ListReader, call: relax.Call) -> _Numbers | None:
+    numbers = reader.numbers(call.args[0])
+    return None if numbers is None else [-each for each in numbers]
+
+
 def _of_lists(rule: _Rule) -> _Rule:
     """The rule, for operands that are lists or single numbers and no rows of numbers."""
 
@@ -256,4 +280,7 @@ _RULES: Mapping[str, _Rule] = {
     "relax.add": _of_lists(_paired(add)),
     "relax.subtract": _of_lists(_paired(sub)),
     "relax.multiply": _of_lists(_paired(mul)),
+    "relax.floor_mod": _of_lists(_by_divisor(mod)),
+    "relax.divide": _of_lists(_by_divisor(floordiv)),
+    "relax.negative": _of_lists(_negated),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax
 
+from annotated_region.importing.onnx_converters.extent_numbers import numbers_of
 from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
 
@@ -52,18 +53,24 @@ def _reversed_sequence(node: OnnxNode) -> relax.Expr:
 def _cumulative(node: OnnxNode) -> relax.Expr:
     """Sums or products up to each element; TVM's importer reverses sums by opaque functions."""
     data = node.tensor(0)
-    axis = node.constant(node.tensor(1, ("int32", "int64"), (0, 1)))
-    node.require(axis is not None and axis.size == 1, "has an axis that is not constant")
-    assert axis is not None
-    rank = rank_of(data)
-    node.require(-rank <= int(axis.item()) < rank, f"has the axis {int(axis.item())}, and {rank} axes")
-    place = int(axis.item()) % rank
+    rank, place = rank_of(data), _axis_of_input(node)
+    node.require(-rank <= place < rank, f"has the axis {place}, and {rank} axes")
+    place %= rank
     reverse = node.integer("reverse", 0, 0, 1) == 1
     given = node.emit(relax.op.flip(data, place)) if reverse else data
     exclusive = bool(node.integer("exclusive", 0, 0, 1))
     accumulate = relax.op.cumsum if node.proto.op_type == "CumSum" else relax.op.cumprod
     result = accumulate(given, place, dtype_of(data), exclusive)
     return relax.op.flip(node.emit(result), place) if reverse else result
+
+
+def _axis_of_input(node: OnnxNode) -> int:
+    """The axis that is an input, a constant or a number that is computed from extents that are known."""
+    given = node.inputs[1]
+    numbers = None if given is None else numbers_of(node.builder, given)
+    if numbers is None or len(numbers) != 1 or not isinstance(numbers[0], int):
+        raise node.declined("has an axis that is not constant")
+    return numbers[0]
 
 
 @converts("", "Trilu", (1, 2), "upper")

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tvm import relax
+from tvm import relax, tirx
 
 from annotated_region.functions.extent_bounds import bounds_of
 from annotated_region.importing.onnx_converters.extent_numbers import numbers_of
 from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_converters.registry import converts
 from annotated_region.importing.onnx_converters.same_padding import filled
+from annotated_region.importing.onnx_converters.slicing import require_order
 from annotated_region.tvm_adapter.arithmetic import Extent
 
 __all__: list[str] = []
 
 _MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
 _INTEGERS = ("int8", "uint8", "int32", "int64")
-_INDICES = ("int32", "int64")
 _LARGEST = 2**31 - 1
 
 
@@ -49,7 +49,7 @@ def _widths(node: OnnxNode, rank: int) -> list[Extent]:
     given = numbers_of(node.builder, node.inputs[1]) if node.inputs[1] is not None else None
     if given is None:
         raise node.declined("has paddings that are neither constant nor computed from extents")
-    axes = _integers(node, 3, "axes") if node.has(3) else list(range(rank))
+    axes = _axes(node) if node.has(3) else list(range(rank))
     node.require(len(given) == 2 * len(axes), f"has {len(given)} paddings for {len(axes)} axes; each has two")
     node.require(
         all(-rank <= axis < rank for axis in axes) and len({axis % rank for axis in axes}) == len(axes),
@@ -63,51 +63,90 @@ def _widths(node: OnnxNode, rank: int) -> list[Extent]:
     return widths
 
 
-def _integers(node: OnnxNode, position: int, name: str) -> list[int]:
-    numbers = node.constant(node.tensor(position, _INDICES, (1,)))
-    if numbers is None:
-        raise node.declined(f"has {name} that are not constant")
-    return [int(number) for number in numbers]
+def _axes(node: OnnxNode) -> list[int]:
+    given = node.inputs[3]
+    numbers = None if given is None else numbers_of(node.builder, given)
+    known = [each for each in numbers or () if isinstance(each, int)]
+    if numbers is None or len(known) < len(numbers):
+        raise node.declined("has axes that are not constant")
+    return known
 
 
 def _by_extents(node: OnnxNode, data: relax.Expr, widths: Sequence[Extent], mode: str) -> relax.Expr:
     """Paddings that are computed from extents: numbers are joined to the data, others are elements of it.
 
-    A padding to a multiple of 8 is such a one, ``(8 - n % 8) % 8``.
+    A padding to a multiple of 8 is such a one, ``(8 - n % 8) % 8``; one to a fixed length crops longer data.
     """
     dtype = dtype_of(data)
-    is_known = mode != "reflect" and dtype in (*FLOATS, *_INTEGERS)
-    node.require(is_known, f"pads {dtype} by as much as extents say, with the mode {mode!r}")
+    node.require(dtype in (*FLOATS, *_INTEGERS), f"pads {dtype} by as much as extents say")
     for axis in range(rank_of(data)):
         before, behind = widths[2 * axis : 2 * axis + 2]
-        for width in (before, behind):
-            node.require(
-                bounds_of(width)[0] >= 0,
-                f"has the padding {width} on axis {axis}, which may cut off elements",
-            )
         if all(isinstance(width, int) and width == 0 for width in (before, behind)):
             continue
-        if mode == "constant":
-            value = _value(node, data)
-            blocks = [filled(node, data, axis, width, value) for width in (before, behind)]
-            data = node.emit(relax.op.concat([blocks[0], data, blocks[1]], axis))
+        if min(bounds_of(before)[0], bounds_of(behind)[0]) >= 0:
+            data = _padded(node, data, axis, (before, behind), mode)
         else:
-            data = node.emit(relax.op.take(data, _sources(node, data, axis, (before, behind), mode), axis))
+            data = _cropped_or_padded(node, data, axis, (before, behind), mode)
     return data
+
+
+def _padded(
+    node: OnnxNode, data: relax.Expr, axis: int, widths: tuple[Extent, Extent], mode: str
+) -> relax.Expr:
+    """The data with as much around it along an axis; widths are not negative."""
+    if mode == "constant":
+        value = _value(node, data)
+        before, behind = (filled(node, data, axis, width, value) for width in widths)
+        return node.emit(relax.op.concat([before, data, behind], axis))
+    if mode == "reflect":
+        for width in widths:
+            require_order(node, width, node.shape(data)[axis] - 1)
+    return node.emit(relax.op.take(data, _sources(node, data, axis, widths, mode), axis))
+
+
+def _cropped_or_padded(
+    node: OnnxNode, data: relax.Expr, axis: int, widths: tuple[Extent, Extent], mode: str
+) -> relax.Expr:
+    """The data cropped by widths below zero, then padded by those above; of the extent that both lead to."""
+    shape = list(node.shape(data))
+    cropped, added = zip(*map(_parts, widths), strict=True)
+    rest = shape[axis] - cropped[0] - cropped[1]
+    require_order(node, 0, rest)
+    end = shape[axis] - cropped[1]
+    part = relax.op.strided_slice(data, [axis], [cropped[0]], [end], assume_inbound=True)
+    padded = _padded(node, node.emit(part), axis, added, mode)
+    shape[axis] = widths[0] + shape[axis] + widths[1]
+    return node.emit(relax.op.reshape(padded, relax.ShapeExpr(shape)))
+
+
+def _parts(width: Extent) -> tuple[Extent, Extent]:
+    """How much a width cuts off, and how much it adds."""
+    if isinstance(width, int):
+        return max(-width, 0), max(width, 0)
+    nothing = tirx.IntImm("int64", 0)
+    return tirx.Max(-width, nothing), tirx.Max(width, nothing)
 
 
 def _sources(
     node: OnnxNode, data: relax.Expr, axis: int, widths: tuple[Extent, Extent], mode: str
 ) -> relax.Expr:
-    """For each place along the padded axis that of the element of the data."""
+    """For each place along the padded axis that of the element of the data.
+
+    Mirrored, place ``p`` of the data of ``n`` elements is ``m - |m - |p||``, where ``m`` is ``n - 1``.
+    """
     extent = node.shape(data)[axis]
     before, behind = widths
     places = node.emit(relax.op.arange(0, before + extent + behind, 1, "int64"))
     place = node.emit(relax.op.subtract(places, _number(node, before)))
     if mode == "wrap":
         return node.emit(relax.op.floor_mod(place, _number(node, extent)))
+    last = _number(node, extent - 1)
+    if mode == "reflect":
+        from_first = node.emit(relax.op.abs(place))
+        from_last = node.emit(relax.op.abs(node.emit(relax.op.subtract(last, from_first))))
+        return node.emit(relax.op.subtract(last, from_last))
     inside = node.emit(relax.op.maximum(place, relax.const(0, "int64")))
-    return node.emit(relax.op.minimum(inside, _number(node, extent - 1)))
+    return node.emit(relax.op.minimum(inside, last))
 
 
 def _number(node: OnnxNode, number: Extent) -> relax.Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvm import relax
 
-from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode, dtype_of, rank_of
+from annotated_region.importing.onnx_converters.node import FLOATS, OnnxNode, dtype_of, is_one, rank_of
 from annotated_region.importing.onnx_converters.registry import CONTRIBUTED, converts
 from annotated_region.importing.onnx_converters.slicing import require_order
 
@@ -88,6 +88,10 @@ def _skip_simplified_norm(node: OnnxNode) -> relax.Expr:
 def _skip_sum(node: OnnxNode, bias_at: int) -> relax.Expr:
     _no_outputs(node, 1, 2)
     data, skip = node.tensor(0, FLOATS, (2, 3)), node.tensor(1, FLOATS, (2, 3))
+    pairs = zip(node.shape(skip), node.shape(data)[-rank_of(skip) :], strict=False)
+    wanted = [number if is_one(number) else extent for number, extent in pairs]
+    if len(wanted) == rank_of(skip) and node.may_have_extents(skip, wanted):
+        skip = node.with_extents(skip, wanted)
     total = relax.op.add(data, skip)
     return node.emit(relax.op.add(total, _bias(node, bias_at)) if node.has(bias_at) else total)
 

@@ -32,6 +32,7 @@ Weights before and after each kind of rewrite, with ``W`` for the weight of an o
 | ``x[indices]`` with identity indices: ``6 + W`` | ``reshape(x)``: ``3 + W`` |
 | ``bitwise_and`` of booleans: ``6 + W`` | ``logical_and``: ``5 + W`` at most |
 | ``n`` operations on positions: ``3 n`` or more | operations of lower total weight |
+| ``concat`` of ``n`` tensors, some of them empty: ``3 + n + W`` | of the others: fewer |
 | ``norm(x) * w``: ``7 + W`` | ``norm(x)`` with a reshaped ``w``: ``6 + W`` |
 """
 
@@ -140,6 +141,10 @@ def _order(view: OpView, editor: Editor) -> int:
 
 
 def _fields(view: OpView, editor: Editor) -> int:
-    """The surcharge of a stack: the weight of the chain that may replace it, without its operands."""
-    whole = editor.value_of(view.args[0]) if view.name == "relax.stack" else None
-    return 4 * len(whole.fields) if isinstance(whole, relax.Tuple) else 0
+    """The surcharge of a stack: the weight of the chain that may replace it, without its operands.
+
+    That of a concatenation is the number of its operands, from which empty ones are taken.
+    """
+    each = {"relax.stack": 4, "relax.concat": 1}.get(view.name, 0)
+    whole = editor.value_of(view.args[0]) if each else None
+    return each * len(whole.fields) if isinstance(whole, relax.Tuple) else 0
