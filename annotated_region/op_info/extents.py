@@ -16,6 +16,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from annotated_region.errors import OpInfoError
+from annotated_region.functions.polynomials import are_equal
 from annotated_region.op_info.info import DerivedExtent, Extent, ExtentOf, Parameter
 from annotated_region.tvm_adapter.nodes import PrimExpr
 from annotated_region.tvm_adapter.types import expect
@@ -141,3 +142,14 @@ def known_extents(ty: tvm.ir.Type) -> Sequence[PrimExpr] | None:
     """The shape in a type; None if it is no tensor, or has no known shape."""
     shape = ty.shape if isinstance(ty, relax.TensorType) else None
     return list(shape.values) if isinstance(shape, relax.ShapeExpr) else None
+
+
+def is_same_tensor(left: tvm.ir.Type, right: tvm.ir.Type) -> bool:
+    """Whether two types are of tensors of one data type whose extents are equal, however they are written."""
+    shapes = [known_extents(ty) for ty in (left, right)]
+    if None in shapes or str(expect(relax.TensorType, left).dtype) != str(
+        expect(relax.TensorType, right).dtype
+    ):
+        return False
+    one, other = (shape or () for shape in shapes)
+    return len(one) == len(other) and all(map(are_equal, one, other))

@@ -19,11 +19,11 @@ from tvm import relax
 from annotated_region.errors import OpInfoError
 from annotated_region.functions.rewriting import FunctionRewriter, rebind
 from annotated_region.op_info.calls import make_call
-from annotated_region.op_info.extents import parameters_at_call
+from annotated_region.op_info.extents import is_same_tensor, parameters_at_call
 from annotated_region.op_info.infer import composition_of
 from annotated_region.op_info.info import Composition, Result
 from annotated_region.origins import origin_of, span_of
-from annotated_region.tvm_adapter.types import expect
+from annotated_region.tvm_adapter.types import expect, set_type
 
 __all__ = ["LoweredCalls", "bindings_in_blocks", "called_composition", "is_call_tir", "single_call"]
 
@@ -156,14 +156,16 @@ class _Placement:
         results: dict[Result, relax.Expr] = {}
         for number, info in enumerate(composition.ops):
             call = expect(relax.Call, self.builder.normalize(make_call(info, arguments, results)))
-            if composition.outputs == _results_of(number, call) and self.fits(call):
-                return self.ended_by(call)
+            fitted = self.fitted(call) if composition.outputs == _results_of(number, call) else None
+            if fitted is not None:
+                return self.ended_by(fitted)
             results.update(self.placed(number, call, info.name.rpartition(".")[2]))
         outputs = [results[output] for output in composition.outputs]
         # What counts is what the call says: a tuple of one field is no tensor.
         whole = len(outputs) > 1 or isinstance(self.binding.value.ty, tvm.ir.TupleType)
         result = relax.Tuple(outputs) if whole else outputs[0]
-        return self.ended_by(result) if self.fits(result) else None
+        fitted = self.fitted(result)
+        return None if fitted is None else self.ended_by(fitted)
 
     def placed(self, number: int, call: relax.Call, name: str) -> Iterator[tuple[Result, relax.Expr]]:
         """Bind a call, and each field of it."""
@@ -177,8 +179,17 @@ class _Placement:
         self.made.append(relax.VarBinding(var, value))
         return var
 
-    def fits(self, value: relax.Expr) -> bool:
-        return bool(tvm_ffi.structural_equal(value.ty, self.binding.value.ty))
+    def fitted(self, value: relax.Expr) -> relax.Expr | None:
+        """The result with the type of the lowered call; None if it has another type."""
+        wanted = self.binding.value.ty
+        if tvm_ffi.structural_equal(value.ty, wanted):
+            return value
+        if not isinstance(value, relax.Call) or not is_same_tensor(value.ty, wanted):
+            return None
+        # An extent is ``2 * n`` in one and ``n * 2`` in the other; readers know that of the lowered call.
+        made = relax.Call(value.op, list(value.args), value.attrs, value.ty_args)
+        set_type(made, wanted)
+        return made
 
     def ended_by(self, value: relax.Expr) -> tuple[relax.VarBinding, ...]:
         return (*self.made, relax.VarBinding(self.binding.var, value, self.binding.span))

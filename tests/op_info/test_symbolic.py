@@ -175,6 +175,15 @@ def test_attached_shapes_come_back_as_they_were(extent):
     tvm.ir.assert_structural_equal(ar.passes.RaiseToOps()(plain)["main"], mod["main"])
 
 
+def test_an_extent_is_the_same_however_it_is_written():
+    """TVM infers ``n * 2`` rows for the op and ``2 * n`` for its code."""
+    mod = ar.passes.LegalizeWithOpInfo()(module_of(op.repeat(tensor(n, 3), 2, 0)))
+    raised = ar.passes.RaiseToOps()(mod)
+    assert "call_tir" not in raised.script()
+    (binding,) = raised["main"].body.blocks[0].bindings
+    tvm.ir.assert_structural_equal(binding.value.ty, binding.var.ty, True)
+
+
 NETWORKS = [("gpt2_decode", "any_past"), ("llama_decode", "symbolic"), ("swin", "symbolic")]
 
 

@@ -65,7 +65,7 @@ def _is_scalar(param: tirx.Var) -> bool:
     """Whether a parameter is an integer, which TVM passes for an extent that no shape tells on its own."""
     if isinstance(param.ty, BufferType):
         return False
-    _require(str(param.ty) in ("int32", "int64"), "a parameter is neither a buffer nor an integer")
+    _require(str(param.ty) == "int64", "a parameter is neither a buffer nor an integer of 64 bits")
     return True
 
 
