@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-__all__ = ["FLOATS", "INTEGERS", "Family", "NodeDraw", "by_name"]
+__all__ = ["FLOATS", "INTEGERS", "Family", "Item", "NodeDraw", "by_name"]
 
 FLOATS = ("float32", "float32", "float32", "float16", "float64")
 INTEGERS = ("int64", "int32", "int8", "uint8")
@@ -45,6 +45,7 @@ class NodeDraw:
         self._nodes: list[onnx.NodeProto] = []
         self._results: list[str] = []
         self._is_symbolic = self.maybe(0.25)
+        self._operands = 0
 
     # -- choices ----------------------------------------------------------------------------------
 
@@ -91,7 +92,8 @@ class NodeDraw:
 
     def given(self, array: np.ndarray, constant: float = 0.85) -> str:
         """An operand of these numbers, a constant as often as `constant` says."""
-        name = f"x{len(self.feeds) + len(self._constants)}"
+        self._operands += 1
+        name = f"x{self._operands}"
         (self._constants if self.maybe(constant) else self.feeds)[name] = array
         return name
 
