@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from annotated_region.errors import ModelError
 from annotated_region.importing.torch_branches import compute_both_branches
 from annotated_region.importing.torch_masks import assign_by_masks
+from annotated_region.importing.torch_row_scatters import scatter_all_rows
 from annotated_region.importing.torch_selections import compute_all_rows
 from annotated_region.printable import first_line
 
@@ -43,6 +44,7 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
     compute_both_branches(copy)
     assign_by_masks(copy.graph)
     compute_all_rows(copy.graph)
+    scatter_all_rows(copy.graph)
     copy.graph.eliminate_dead_code()
     return copy
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,8 +39,8 @@ class NodeMaker:
         """The operators of ATen."""
         return importlib.import_module("torch").ops.aten  # installed, since there is a graph
 
-    def call(self, target: torch._ops.OpOverload, *args: object, **kwargs: object) -> fx.Node:
-        """A new node that calls an operator."""
+    def call(self, target: Callable[..., object], *args: object, **kwargs: object) -> fx.Node:
+        """A new node that calls an operator, or adds numbers of rows."""
         nodes = importlib.import_module("torch.fx.node")
         made = self.graph.call_function(target, args, kwargs)
         made.meta = {key: each for key, each in self.like.meta.items() if key not in ("val", "tensor_meta")}

@@ -15,7 +15,7 @@ from annotated_region.importing.torch_nodes import NodeMaker, axes_of, is_whole_
 if TYPE_CHECKING:
     from torch import fx
 
-__all__ = ["AllRows", "selected_extents"]
+__all__ = ["AllRows", "is_counted", "is_elementwise", "is_same", "selected_extents"]
 
 _COPIES = {"_to_copy", "clone", "alias"}
 
@@ -101,7 +101,7 @@ class AllRows:
     def _whole(self, node: fx.Node) -> fx.Node | None:
         if name_of(node) == "index":
             indices = node.args[1]
-            return self.flat(node.args[0]) if len(indices) == 1 and _same(indices[0], self.mask) else None
+            return self.flat(node.args[0]) if len(indices) == 1 and is_same(indices[0], self.mask) else None
         if name_of(node) == "sym_size":
             tensor = self.whole(node.args[0]) if node.args[1] == 0 else None
             return None if tensor is None else self.nodes.call(self.nodes.aten.sym_size.int, tensor, 0)
@@ -138,15 +138,15 @@ def _torch() -> ModuleType:
 def selected_extents(node: object) -> bool:
     """Whether an extent of a tensor, or a number, depends on how many elements a mask selects."""
     value = getattr(node, "meta", {}).get("val")
-    return any(map(_is_counted, getattr(value, "shape", (value,))))
+    return any(map(is_counted, getattr(value, "shape", (value,))))
 
 
-def _same(one: object, other: object) -> bool:
+def is_same(one: object, other: object) -> bool:
     """Whether two arguments are computed alike from the same nodes."""
     if one is other:
         return True
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and all(map(is_same, one, other))
     kind = importlib.import_module("torch.fx").Node
     if isinstance(one, kind) and isinstance(other, kind):
         return _is_same_call(one, other)
@@ -158,9 +158,9 @@ def _is_same_call(one: fx.Node, other: fx.Node) -> bool:
         one.op == "call_function"
         and one.target is other.target
         and not _is_random(one)
-        and _same(one.args, other.args)
+        and is_same(one.args, other.args)
         and one.kwargs.keys() == other.kwargs.keys()
-        and all(_same(one.kwargs[name], other.kwargs[name]) for name in one.kwargs)
+        and all(is_same(one.kwargs[name], other.kwargs[name]) for name in one.kwargs)
     )
 
 
@@ -173,10 +173,10 @@ def _has_rows(node: fx.Node) -> bool:
     shape = getattr(node.meta.get("val"), "shape", ())
     if not shape or isinstance(shape[0], int) or not shape[0].node.expr.is_Symbol:
         return False
-    return _is_counted(shape[0]) and not any(map(_is_counted, shape[1:]))
+    return is_counted(shape[0]) and not any(map(is_counted, shape[1:]))
 
 
-def _is_counted(number: object) -> bool:
+def is_counted(number: object) -> bool:
     """Whether a number depends on how many elements masks select."""
     shapes = importlib.import_module("torch.fx.experimental.symbolic_shapes")
     return getattr(number, "node", None) is not None and bool(shapes.free_unbacked_symbols(number))
@@ -185,10 +185,15 @@ def _is_counted(number: object) -> bool:
 def _keeps_rows(node: fx.Node) -> bool:
     """Whether each row of the result depends on its own row only, and is an error for no row."""
     name, value = name_of(node), node.meta["val"]
-    if _torch().Tag.pointwise in getattr(node.target, "tags", ()) or name in _COPIES:
-        may_fail = is_whole_division(node) or _is_random(node)
-        return not may_fail and all(map(_is_beside(value.ndim), node.all_input_nodes))
+    if is_elementwise(node):
+        return all(map(_is_beside(value.ndim), node.all_input_nodes))
     return name in _ALONG and _ALONG[name](node)
+
+
+def is_elementwise(node: fx.Node) -> bool:
+    """Whether a node computes each element by itself, and is an error for none."""
+    is_pointwise = _torch().Tag.pointwise in getattr(node.target, "tags", ())
+    return (is_pointwise or name_of(node) in _COPIES) and not (is_whole_division(node) or _is_random(node))
 
 
 def _is_beside(rank: int) -> Callable[[fx.Node], bool]:

@@ -20,6 +20,7 @@ from annotated_region.passes.host_repairs import (
     empty_sums,
     half_floats,
     infinite_extremes,
+    infinite_fills,
     integer_sorts,
     negative_places,
     norm_axes,
@@ -44,6 +45,7 @@ __all__ = ["compile_for_host", "repaired"]
 TABLE = table_of(
     half_floats.REWRITES
     + infinite_extremes.REWRITES
+    + infinite_fills.REWRITES
     + negative_places.REWRITES
     + broadcasts.REWRITES
     + partial_scatters.REWRITES
