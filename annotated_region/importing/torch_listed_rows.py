@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ListedRows", "Listing"]
 
 
-Part: TypeAlias = "tuple[fx.Node, int | None]"
+RowPart: TypeAlias = "tuple[fx.Node, int | None]"
 """A mask, or a tensor of rows without a mask with their axis."""
 
 
@@ -39,7 +39,7 @@ class ListedRows:
 
     whole: fx.Node
     axis: int
-    parts: tuple[Part, ...] | None
+    parts: tuple[RowPart, ...] | None
 
     def is_beside(self, other: ListedRows) -> bool:
         """Whether the rows of two tensors are those of the same list."""
@@ -122,7 +122,7 @@ class Listing:
         return None if None in terms else self.call(_tensor_behind(node), operator.add, *terms)
 
 
-def _is_alike(one: Part, other: Part) -> bool:
+def _is_alike(one: RowPart, other: RowPart) -> bool:
     """Whether two parts are as many rows, selected by the same mask."""
     if one[1] is None or other[1] is None:
         return one[1] is other[1] and is_same(one[0], other[0])
@@ -183,7 +183,7 @@ def _joined(listing: Listing, node: fx.Node) -> ListedRows | None:
             return None
         exact = next((each for each in known if each.parts is not None), first)
         return exact.with_whole(listing.call(node, listing.aten.cat.default, wholes, axis))
-    parts: list[Part] = []
+    parts: list[RowPart] = []
     for each, rows in zip(tensors, found, strict=True):
         if rows is not None and (rows.parts is None or rows.axis != axis):
             return None
