@@ -68,7 +68,9 @@ def placed_by_segments(
     segments = _segments(graph, scope, placements, weights)
     if len(segments) < 2:
         return None
-    parts = [[_Part.of(graph, scope, each, placement) for placement in placements] for each in segments]
+    parts = [
+        [_SegmentPart.of(graph, scope, each, placement) for placement in placements] for each in segments
+    ]
     asked = [part for row in parts for part in row]
     seconds = iter(model.segment_seconds(graph, [(part.nodes, part.members) for part in asked]))
     times = [[next(seconds) for _part in row] for row in parts]
@@ -78,25 +80,25 @@ def placed_by_segments(
     members = [
         member
         for number, stretch in _stretches(segments, chosen)
-        for member in _Part.of(graph, scope, stretch, placements[number]).members
+        for member in _SegmentPart.of(graph, scope, stretch, placements[number]).members
     ]
     return Resolution(sorted(members, key=lambda member: member.sort_key))
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _SegmentPart:
     """What a placement makes of a segment: its nodes, and the regions in it."""
 
     nodes: tuple[NodeId, ...]
     members: Sequence[NodeRegion]
 
     @staticmethod
-    def of(graph: DataflowGraph, scope: Scope, segment: Segment, placement: Resolution) -> _Part:
+    def of(graph: DataflowGraph, scope: Scope, segment: Segment, placement: Resolution) -> _SegmentPart:
         """The part of a placement; cut along the program order, its regions form no cycle."""
         nodes = tuple(scope.nodes[segment.start : segment.stop])
         inside = set(nodes)
         cut = (_within(member, inside) for member in placement.regions)
-        return _Part(nodes, list(in_accepted_form(graph, [each for each in cut if each is not None])))
+        return _SegmentPart(nodes, list(in_accepted_form(graph, [each for each in cut if each is not None])))
 
 
 def _within(member: NodeRegion, inside: set[NodeId]) -> NodeRegion | None:

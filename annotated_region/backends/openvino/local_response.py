@@ -28,7 +28,7 @@ _LARGEST = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
-class _Values:
+class _OperatorValues:
     """The operators and the constants of a graph."""
 
     makers: Mapping[str, Operator]
@@ -54,14 +54,14 @@ class _Values:
 def write_local_responses(graph: Graph) -> None:
     """Replace each quotient of the form above by the operator `LRN`; what only it has read is removed."""
     makers = {name: each for each in graph.operators for name in each.outputs}
-    values = _Values(makers, graph.constants)
+    values = _OperatorValues(makers, graph.constants)
     written = [_response(graph, values, each) or each for each in graph.operators]
     if written != graph.operators:
         graph.operators = written
         graph.drop_unused()
 
 
-def _response(graph: Graph, values: _Values, division: Operator) -> Operator | None:
+def _response(graph: Graph, values: _OperatorValues, division: Operator) -> Operator | None:
     """The normalization that a quotient is, if it is one."""
     if division.kind != "Div" or graph.dtypes[division.outputs[0]] != "float32":
         return None

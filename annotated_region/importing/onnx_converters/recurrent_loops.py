@@ -93,10 +93,10 @@ class RecurrentLoop:
 
     def function(self) -> tirx.PrimFunc:
         """The loop as a function; see the module for its parameters."""
-        return _Writer(self).function()
+        return _LoopWriter(self).function()
 
 
-class _Writer:
+class _LoopWriter:
     """Writes the function of a loop."""
 
     def __init__(self, loop: RecurrentLoop) -> None:
