@@ -135,7 +135,10 @@ def test_the_product_with_the_input_is_a_region(target):
 @pytest.mark.parametrize(
     ("op", "attributes", "named"),
     [
+        ("LSTM", {"clip": 0.5}, "clip"),
+        ("LSTM", {"input_forget": 1}, "input_forget"),
         ("GRU", {"activations": ["HardSigmoid", "Tanh"]}, "HardSigmoid, Tanh"),
+        ("RNN", {"activations": ["LeakyRelu"], "activation_alpha": [0.5]}, "activation_alpha"),
     ],
 )
 def test_what_a_loop_does_not_compute_is_declined(op, attributes, named):
