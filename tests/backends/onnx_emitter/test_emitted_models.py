@@ -201,6 +201,26 @@ def test_rows_without_numbers_are_normalized_as_no_rows(groups, symbolic):
         np.testing.assert_allclose(run(model, data)[0], expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+def test_the_batch_of_one_that_pytorch_lists_beside_the_other_axes_is_left_out(batch):
+    """It folds the batch into the channels; of several images the axis would join their rows."""
+    x, scale, shift = var("x", (batch, 4, 3, 5)), array(4), array(4, seed=4)
+
+    def make(_builder):
+        constants = relax.const(scale), relax.const(shift)
+        return op.nn.instance_norm(x, *constants, channel_axis=1, axes=[0, 2, 3])
+
+    if batch > 1:
+        with pytest.raises(CodegenError, match="does not normalize over all axes after the channels"):
+            emit(function([x], make), DIALECT)
+        return
+    data = array(1, 4, 3, 5)
+    normal = (data - data.mean((0, 2, 3), keepdims=True)) / np.sqrt(data.var((0, 2, 3), keepdims=True) + 1e-5)
+    expected = normal * scale[:, None, None] + shift[:, None, None]
+    found = run(emit(function([x], make), DIALECT), data)[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("dialect", "transposed", "kernel", "settings", "is_declined"),
     [

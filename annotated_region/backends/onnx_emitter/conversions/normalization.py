@@ -137,7 +137,10 @@ def _column(emission: Emission, value: str, shape: Sequence[int]) -> str:
 
 
 def _require_spatial(op: OpView) -> None:
-    rank = len(extents_of(op.arg_types[0]))
+    extents, axes = extents_of(op.arg_types[0]), _axes(op)
+    rank = len(extents)
     require(op.attrs["channel_axis"] % rank == 1, "the channels are not axis 1")
-    require(_axes(op) == list(range(2, rank)), "it does not normalize over all axes after the channels")
+    if axes[:1] == [0] and isinstance(extents[0], int) and extents[0] == 1:
+        del axes[0]  # PyTorch folds the batch into the channels, and lists the axis that is left of it
+    require(axes == list(range(2, rank)), "it does not normalize over all axes after the channels")
     require(rank > 2, "there are no axes after the channels")
