@@ -49,6 +49,8 @@ class Dialect:
         Whether a tensor may have an extent of zero.
     reads_empty_rows
         ONNX operators that read a number of each row, also where the rows have none.
+    reshapes_permutations
+        Whether permutations that move only axes of extent 1 are reshapes that copy extents of 0.
     fails_without_pixels
         Convolutions that do not compute a result with pixels, those of the padding, of an image without.
     """
@@ -66,6 +68,7 @@ class Dialect:
     max_elements: int | None = None
     allows_empty: bool = False
     reads_empty_rows: frozenset[str] = frozenset()
+    reshapes_permutations: bool = False
     fails_without_pixels: frozenset[str] = frozenset()
 
     def require_dtype(self, dtype: str) -> None:

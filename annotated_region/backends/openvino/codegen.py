@@ -13,7 +13,6 @@ from annotated_region.backends.onnx_emitter.assembly import array_of
 from annotated_region.backends.onnx_emitter.entry import entry_modules, register_runtime
 from annotated_region.backends.openvino.compiled import compiled_model
 from annotated_region.backends.openvino.installation import unavailable
-from annotated_region.backends.openvino.local_response import write_local_responses
 from annotated_region.backends.openvino.native import (
     RUNTIME,
     native_model,
@@ -66,7 +65,6 @@ def generate(
     models = emit_all(functions, DIALECT, constant_names)
     for model in models:
         _require_kept_constants(model)
-        write_local_responses(model.graph)
         repair(model.graph)
     if unavailable() is None:
         for model in shown(models, lambda each: each.symbol):

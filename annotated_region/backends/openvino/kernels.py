@@ -102,6 +102,7 @@ DIALECT = Dialect(
     wider=_WIDER,
     wide_truth=frozenset(("ArgMax", "ArgMin", "Max", "Min")),
     narrowed={"int64": "int32"},
+    reshapes_permutations=True,
     fails_without_pixels=frozenset(("Conv", "ConvTranspose")),
 )
 """The ONNX dialect that OpenVINO 2026 supports on CPUs."""

@@ -206,6 +206,39 @@ def test_a_result_that_is_a_view_of_what_is_read_elsewhere_is_copied():
     np.testing.assert_allclose(convolved, wanted, rtol=1e-5, atol=1e-6)
 
 
+def test_a_result_that_is_a_permutation_of_axes_of_one_element_is_copied_as_well():
+    x, w = var("x", (1, 2, 2)), var("w", (1, 2, 2))
+
+    def make(builder):
+        powers = builder.emit(op.exp(x))
+        moved = builder.emit(op.permute_dims(powers, [0, 2, 1]))
+        return op.nn.conv1d(moved, w, padding=[0, 1]), op.permute_dims(powers, [1, 0, 2])
+
+    mod = module([x, w], make)
+    assert placed(mod) == {"openvino"}
+    machine = relax.VirtualMachine(ar.build(ar.partition(mod, ["openvino"], prepare=False)), tvm.cpu())
+    data, weight = (RNG.standard_normal((1, 2, 2)).astype("float32") for _ in range(2))
+    convolved, view = (part.numpy() for part in machine["main"](*map(tvm.runtime.tensor, (data, weight))))
+    np.testing.assert_allclose(view, np.exp(data).transpose(1, 0, 2), rtol=1e-5)
+    rows = np.concatenate([np.exp(data)[0], np.zeros((1, 2))])  # (position, channel)
+    wanted = [(rows[first : first + 2].T * weight[0]).sum() for first in (0, 1)]
+    np.testing.assert_allclose(convolved[0, 0], wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("axes", [[3, 0, 1, 2], [1, 3, 0, 2], [0, 2, 1, 3]])
+def test_a_permutation_of_axes_of_one_element_of_no_rows(axes):
+    """OpenVINO makes a reshape of it, in which 0 stands for an extent that is copied."""
+    x = var("x", (tirx.Var("m", "int64"), 1, tirx.Var("n", "int64"), 1))
+    mod = module([x], lambda builder: op.permute_dims(builder.emit(op.exp(x)), axes))
+    assert placed(mod) == {"openvino"}
+    main = relax.VirtualMachine(ar.build(ar.partition(mod, ["openvino"])), tvm.cpu())["main"]
+    for shape in ((2, 1, 3, 1), (0, 1, 3, 1), (2, 1, 0, 1), (1, 1, 2, 1)):
+        data = RNG.standard_normal(shape).astype("float32")
+        found = main(tvm.runtime.tensor(data)).numpy()
+        assert found.shape == tuple(shape[axis] for axis in axes)
+        np.testing.assert_allclose(found, np.exp(data).transpose(axes), rtol=1e-5)
+
+
 @pytest.mark.parametrize(("shape", "axis"), [((1, 3, 1, 3), 3), ((1, 3, 1, 3), 1), ((3, 3), 0), ((3,), 0)])
 def test_slopes_are_along_their_axis(shape, axis):
     x = var("x", shape)

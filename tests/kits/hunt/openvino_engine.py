@@ -69,12 +69,22 @@ def _adds_quantized_convolution(mod: tvm.IRModule) -> bool:
 
 
 def _is_quantized_convolution(made: Mapping[Any, Any], expr: Any) -> bool:
+    """Whether an operand is a convolution, maybe with a bias and functions behind it, that was quantized."""
     for name in ("relax.dequantize", "relax.quantize"):
         expr = made.get(expr, expr)
         if _name(expr) != name:
             return False
         expr = expr.args[0]
-    return _name(made.get(expr, expr)).startswith("relax.nn.conv")
+    return _stems_from_convolution(made, expr)
+
+
+def _stems_from_convolution(made: Mapping[Any, Any], expr: Any) -> bool:
+    call = made.get(expr, expr)
+    if _name(call).startswith("relax.nn.conv"):
+        return True
+    if _name(call) in ("", "relax.quantize", "relax.dequantize"):
+        return False
+    return any(_stems_from_convolution(made, operand) for operand in call.args)
 
 
 def _name(expr: relax.Expr) -> str:

@@ -98,9 +98,22 @@ def _expand_dims(emission: Emission, op: OpView) -> str:
 
 @converter("relax.permute_dims")
 def _permute(emission: Emission, op: OpView) -> str:
-    rank, axes = len(extents_of(op.arg_types[0])), op.attrs["axes"]
+    extents, axes = extents_of(op.arg_types[0]), op.attrs["axes"]
+    rank = len(extents)
     order = list(reversed(range(rank))) if axes is None else [axis % rank for axis in axes]
+    if emission.graph.dialect.reshapes_permutations and _is_open_view(extents, order):
+        return emission.reshape_to(emission.operand(op.args[0]), [extents[axis] for axis in order])
     return emission.node("Transpose", emission.operand(op.args[0]), perm=order)
+
+
+def _is_open_view(extents: Sequence[Dim], order: Sequence[int]) -> bool:
+    """Whether a permutation moves only axes of extent 1, and an extent is symbolic, and so may be 0."""
+    kept = [axis for axis in order if not _is_one(extents[axis])]
+    return kept == sorted(kept) and not all(isinstance(extent, int) for extent in extents)
+
+
+def _is_one(extent: Dim) -> bool:
+    return isinstance(extent, int) and extent == 1
 
 
 @converter("relax.broadcast_to")

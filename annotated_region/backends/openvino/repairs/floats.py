@@ -1,6 +1,7 @@
 """Repairs of any model.
 
-A result that is a view of a value with another reader shares its memory, and is overwritten:
+A result that is a view of a value with another reader shares its memory, and is overwritten; a permutation
+that moves axes of extent 1 is a view, too:
 
     e = Exp(x), r = Reshape(e), y = Conv(Transpose(e))        results r and y: y is wrong
     e = Exp(x), v = Reshape(e), r = Max(v, v), y = ...        right
@@ -81,6 +82,8 @@ from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["REPAIRS", "is_shared_view"]
 
+# Views, and permutations, which are views where they move axes of extent 1.
+_SHARING = VIEWS | {"Transpose"}
 # Operators that may stand between these and a convolution: they are fused into either, or removed.
 _BETWEEN = frozenset(
     ("BatchNormalization", "Cast", "Identity", "Neg", "Pad", "Reshape", "Squeeze", "Unsqueeze")
@@ -92,9 +95,9 @@ _BY_CHANNELS = _BEHIND | {"BatchNormalization"}
 
 
 def is_shared_view(graph: Graph, sources: ValueSources, name: str) -> bool:
-    """Whether a value is a view, directly or through other views, of a value with another reader."""
+    """Whether a value is or may be a view, maybe through other views, of a value with another reader."""
     makers = sources.makers
-    while name in makers and makers[name].kind in VIEWS:
+    while name in makers and makers[name].kind in _SHARING:
         name = makers[name].inputs[0]
         if sum(name in each.inputs for each in graph.operators) > 1:
             return True

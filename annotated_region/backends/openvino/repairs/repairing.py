@@ -1,7 +1,6 @@
-"""Applies the repairs to the graph of a region.
+"""Applies the repairs to the graph of a region, and writes what has a kernel as its operator.
 
 The maximum of nothing but -inf is the lowest finite number; minima, and windows, alike. See `lowest_numbers`.
-
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from annotated_region.backends.onnx_emitter.copies import copy_output
 from annotated_region.backends.onnx_emitter.graph import Graph
 from annotated_region.backends.onnx_emitter.lowest_numbers import with_infinities
+from annotated_region.backends.openvino.local_response import write_local_responses
 from annotated_region.backends.openvino.repairs.floats import REPAIRS, is_shared_view
 from annotated_region.backends.openvino.repairs.quantized import FACTOR_REPAIRS, SCALE_REPAIRS
 from annotated_region.backends.openvino.repairs.sources import QUANTIZED, ValueSources
@@ -17,7 +17,8 @@ __all__ = ["repair"]
 
 
 def repair(graph: Graph) -> None:
-    """Insert copies and write operators in parts where OpenVINO needs it; the graph computes the same."""
+    """Insert copies and write operators otherwise where OpenVINO needs it; the graph computes the same."""
+    write_local_responses(graph)
     with_infinities(graph)
     sources = ValueSources.of(graph)
     for port in graph.outputs:
