@@ -19,6 +19,7 @@ TOLD_TO_TVM = (
     "collector",
     "error_classes",
     "errors",
+    "op_types",
     "registration",
     "supported_versions",
     "tvm_adapter",

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import tvm
-from tvm import s_tir, tirx
+from tvm import tirx
 
-from annotated_region.tvm_adapter.nodes import PrimExpr
+from annotated_region.tvm_adapter.nodes import BufferType, PrimExpr, SBlock, SBlockRealize
 from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["LoopActivation", "RecurrentCell", "RecurrentLoop", "loop_activation"]
@@ -129,7 +129,7 @@ class _LoopWriter:
         given = [getattr(self, name) for name, is_given in optional.items() if is_given]
         parameters = [self.gates, self.weight, *given, *self.initial, self.result, *self.last]
         body = _loop("b", self.batch, self._sequence, tirx.ForKind.PARALLEL)
-        whole = s_tir.SBlockRealize([], True, s_tir.SBlock([], [], [], "root", body))
+        whole = SBlockRealize([], True, SBlock([], [], [], "root", body))
         return tirx.PrimFunc(parameters, whole).with_attr("tirx.noalias", True)
 
     def _sequence(self, row: PrimExpr) -> tirx.Stmt:
@@ -288,7 +288,7 @@ def _dtype_of(value: PrimExpr) -> str:
 
 
 def _store(buffer: tirx.Buffer, value: PrimExpr, *places: PrimExpr) -> tirx.Stmt:
-    wanted, found = str(expect(tirx.BufferType, buffer.ty).dtype), _dtype_of(value)
+    wanted, found = str(expect(BufferType, buffer.ty).dtype), _dtype_of(value)
     return tirx.BufferStore(buffer, value if wanted == found else tirx.Cast(wanted, value), list(places))
 
 

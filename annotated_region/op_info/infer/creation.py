@@ -10,6 +10,7 @@ from tvm import relax
 from annotated_region.op_info.infer.indices import factors, only_value
 from annotated_region.op_info.infer.segment import Segment
 from annotated_region.op_info.loops.trees import Extent, Tree, is_size, linear, subtrees
+from annotated_region.tvm_adapter.nodes import PrimExpr
 
 __all__ = ["read_fills", "read_one_hot", "read_ranges", "read_shape", "read_triangles"]
 
@@ -87,6 +88,6 @@ def read_one_hot(segment: Segment) -> Iterator[relax.Call]:
             yield relax.op.one_hot(segment.variables[0], _immediate(on), _immediate(off), depth, axis)
 
 
-def _immediate(number: Tree) -> tvm.tirx.Expr:
+def _immediate(number: Tree) -> PrimExpr:
     kind, dtype, value = number
     return (tvm.tirx.FloatImm if kind == "float" else tvm.tirx.IntImm)(dtype, value)

@@ -123,8 +123,12 @@ def _apart_from_products(graph: Graph, sources: ValueSources, operator: Operator
 
 
 def _apart_from_reductions(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; a permutation reads a copy of what a reduction makes that removes axes."""
-    maker = sources.makers.get(operator.inputs[0]) if operator.kind == "Transpose" else None
+    """The operator; a permutation reads a copy of what a reduction makes that removes axes.
+
+    A permutation of symbolic extents may be written as a reshape, which has the attribute `allowzero`.
+    """
+    permutes = operator.kind == "Transpose" or (operator.kind == "Reshape" and "allowzero" in operator.attrs)
+    maker = sources.makers.get(operator.inputs[0]) if permutes else None
     if maker is None or not maker.kind.startswith("Reduce") or maker.attrs.get("keepdims", 1):
         return (operator,)
     return reading_a_copy(graph, operator, operator.inputs[0])
