@@ -319,6 +319,8 @@ QUANTIZED = {
     "two readers of a multiple of a convolution": lambda b, x: op.add(
         scaled := b.emit(op.multiply(_convolution(b, x), _const(SIGNED))), b.emit(op.cos(scaled))
     ),
+    "the square of a convolution": lambda b, x: op.multiply(whole := _convolution(b, x), whole),
+    "the double of a convolution": lambda b, x: op.add(whole := _convolution(b, x), whole),
     "a pool of columns of a product": lambda b, x: op.nn.avg_pool1d(_product(b, x), 2),
     "a table of factors of a product": lambda b, x: op.multiply(_product(b, x), _const(TABLE)),
     "a factor of a function of a product": lambda b, x: op.multiply(

@@ -6,6 +6,7 @@ normalization is moved behind it as if epsilon were zero:
 
     c = Conv(DequantizeLinear(x), w), r = Relu(c), results c and r        r is wrong
     c = Conv(DequantizeLinear(x), w), d = Max(c, c), r = Relu(d), results d and r        right
+    c = Conv(DequantizeLinear(x), w), y = Mul(c, c)        wrong
     y = InstanceNormalization(DequantizeLinear(x))        wrong, if the variance is near epsilon
     m = ReduceMean(DequantizeLinear(x)), ...        the same, where the normalization is written out
 
@@ -100,11 +101,14 @@ _NORMS = frozenset(("InstanceNormalization", "LayerNormalization", "ReduceMean")
 
 
 def _apart_from_readers(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; if it is a product, or a multiple of one, several readers read a copy."""
+    """The operator; if it is a product, or a multiple of one, several readers read a copy.
+
+    One that reads it twice, as a square does, counts as two.
+    """
     if operator.kind not in OF_BYTES and not _is_multiple(sources, operator):
         return (operator,)
     (name,) = operator.outputs
-    readers = sum(name in each.inputs for each in graph.operators)
+    readers = sum(each.inputs.count(name) for each in graph.operators)
     readers += sum(port.name == name for port in graph.outputs)
     return (operator,) if readers < 2 else read_as_a_copy(graph, operator)
 
