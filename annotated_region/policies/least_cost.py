@@ -30,8 +30,9 @@ from annotated_region.targets.backend import backend_of
 
 __all__ = ["LeastCost"]
 
-_FUSED = 4.0
-"""The host is run alone unless its ops, one by one, take this many times what the found placement takes.
+_FUSED, _CHEAP = 4.0, 0.02
+"""The host is run alone unless its ops, one by one, take this many times what the found placement takes, and
+more than so many seconds.
 
 The host fuses them, which may save most of their time, but a model that it computes in seconds is not run.
 """
@@ -96,7 +97,7 @@ class LeastCost:
             return found
         doubting = partial(scopes.doubting, self.model)
         obvious = {name: each for name, each in obvious_placements(regions, pinned) if scopes.keeps(each)}
-        if scopes.host_seconds() > _FUSED * found.details["cost"]:
+        if scopes.host_seconds() > max(_FUSED * found.details["cost"], _CHEAP):
             obvious.pop(HOST_ALONE, None)
         further = scopes.by_segments(regions, obvious) if not pinned else {}
         return confirmed(regions, found, doubting, self.model, obvious, further)

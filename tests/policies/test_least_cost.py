@@ -228,17 +228,18 @@ def test_a_function_that_one_target_takes_whole_is_never_too_small():
 
 
 class WholeRegions:
-    """Every op costs one on "near", two on "far" and `host` on the host; whole placements as given."""
+    """Every op costs `scale` on "near", twice that on "far", `host` times on the host; placements as given."""
 
-    def __init__(self, wholes, host=3.0):
+    def __init__(self, wholes, host=3.0, scale=1.0):
         self.wholes = wholes
         self.host = host
+        self.scale = scale
 
     def launch(self, _target):
         return 0.0
 
     def compute(self, target, unit):
-        return {"near": 1.0, "far": 2.0}.get(target, self.host) * len(unit.ops)
+        return {"near": 1.0, "far": 2.0}.get(target, self.host) * self.scale * len(unit.ops)
 
     def transfer(self, _size, _source, _destination):
         return 0.0
@@ -290,7 +291,12 @@ def test_a_model_that_times_whole_regions_has_the_last_word(wholes, winner, take
     }
 
 
-@pytest.mark.parametrize(("host", "is_run"), [(4.0, True), (4.1, False)])
-def test_the_host_alone_is_not_run_where_its_ops_take_far_longer(host, is_run):
-    function = confirmed_by(WholeRegions({"near": 6.0, "far": 7.0, "host": 8.0}, host))
+@pytest.mark.parametrize(
+    ("host", "scale", "is_run"),
+    [(4.0, 1.0, True), (4.1, 1.0, False), (90.0, 1e-5, True), (90.0, 1e-3, False)],
+)
+def test_the_host_alone_is_not_run_where_its_ops_take_far_longer(host, scale, is_run):
+    """Six ops that take milliseconds in all are run whatever the targets take."""
+    wholes = {"near": 6.0, "far": 7.0, "host": 8.0}
+    function = confirmed_by(WholeRegions(wholes, host, scale))
     assert ("host alone" in function["measured"]["seconds"]) == is_run
