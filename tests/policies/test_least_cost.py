@@ -228,7 +228,7 @@ def test_a_function_that_one_target_takes_whole_is_never_too_small():
 
 
 class WholeRegions:
-    """Every op costs `scale` on "near", twice that on "far", `host` times on the host; placements as given."""
+    """An op costs `scale` on "near", twice that on "far", `host` times on the host; placements as given."""
 
     def __init__(self, wholes, host=3.0, scale=1.0):
         self.wholes = wholes
