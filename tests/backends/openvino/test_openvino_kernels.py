@@ -225,6 +225,51 @@ def test_a_result_that_is_a_permutation_of_axes_of_one_element_is_copied_as_well
     np.testing.assert_allclose(convolved[0, 0], wanted, rtol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["multiply", "divide"])
+def test_what_was_joined_is_not_overwritten_by_its_absolute_value(name):
+    x, y = var("x", (18,)), var("y", (2,))
+
+    def make(builder):
+        both = builder.emit(op.concat([x, y], 0))
+        return getattr(op, name)(both, builder.emit(op.abs(both)))
+
+    arrays = [RNG.standard_normal(count).astype("float32") for count in (18, 2)]
+    both = np.concatenate(arrays)
+    np.testing.assert_allclose(
+        answer(module([x, y], make), *arrays), getattr(np, name)(both, np.abs(both)), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "repeats"),
+    [((1, 2, 1, 2), (1, 2, 1, 2, 1)), ((1, 2, 2, 2), (1, 2, 1, 2, 1)), ((3, 1, 2), (2, 1, 3, 2))],
+)
+def test_repetitions_along_several_axes_are_in_their_order(shape, repeats):
+    x = var("x", (tirx.Var("n", "int64"), *shape))
+    mod = module([x], lambda _: op.tile(x, repeats))
+    assert placed(mod) == {"openvino"}
+    main = relax.VirtualMachine(ar.build(ar.partition(mod, ["openvino"])), tvm.cpu())["main"]
+    for rows in (1, 3, 0):
+        data = RNG.standard_normal((rows, *shape)).astype("float32")
+        np.testing.assert_array_equal(main(tvm.runtime.tensor(data)).numpy(), np.tile(data, repeats))
+
+
+def test_a_difference_of_a_convolution_from_its_input_is_not_fused():
+    x, w = var("x", (tirx.Var("n", "int64"), 1, 2, 1)), var("w", (1, 1, 2, 1))
+
+    def make(builder):
+        return op.subtract(builder.emit(op.nn.conv2d(x, w, padding=[0, 0, 1, 0])), x)
+
+    main = relax.VirtualMachine(ar.build(ar.partition(module([x, w], make), ["openvino"])), tvm.cpu())["main"]
+    weight = RNG.standard_normal((1, 1, 2, 1)).astype("float32")
+    for rows in (1, 3):
+        data = RNG.standard_normal((rows, 1, 2, 1)).astype("float32")
+        below = np.concatenate([data[:, :, 1:], np.zeros((rows, 1, 1, 1), "float32")], 2)
+        wanted = data * weight[0, 0, 0, 0] + below * weight[0, 0, 1, 0] - data
+        found = main(*map(tvm.runtime.tensor, (data, weight))).numpy()
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("axes", [[3, 0, 1, 2], [1, 3, 0, 2], [0, 2, 1, 3]])
 def test_a_permutation_of_axes_of_one_element_of_no_rows(axes):
     """OpenVINO makes a reshape of it, in which 0 stands for an extent that is copied."""

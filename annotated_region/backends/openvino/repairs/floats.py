@@ -22,6 +22,17 @@ of one image, it is wrong if a function with a constant for each channel is behi
 
     y = Mul(Sub(Conv(x, w), x), c)        wrong, if x is (n, 8, 1, 1), and n is 1
     v = Conv(x, w), y = Mul(Sub(Max(v, v), x), c)        right
+    y = Sub(Conv(x, w), x)        wrong, if x is (n, 1, 2, 1), and w is computed
+
+An absolute value is computed in the memory of inputs that were joined, though another operator reads them:
+
+    c = Concat(a, b), y = Mul(c, Abs(c))        wrong
+    c = Concat(a, b), y = Mul(c, Abs(Max(c, c)))        right
+
+Repetitions along several axes of a tensor of symbolic extents may be in another order:
+
+    y = Tile(x, [1, 2, 1, 2, 1])        wrong, if x is (n, 1, 2, 1, 2)
+    t = Tile(x, [1, 2, 1, 1, 1]), y = Tile(Max(t, t), [1, 1, 1, 2, 1])        right
 
 A matrix product without summands is fused with a function behind it: the result is not written, and the
 process ends in the next call:
@@ -61,6 +72,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from annotated_region.backends.onnx_emitter.copies import copied
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
 from annotated_region.backends.onnx_emitter.lowest_numbers import of_halves
 from annotated_region.backends.openvino.repairs.sources import (
@@ -170,12 +182,48 @@ def _with_two_channels(graph: Graph, _sources: ValueSources, operator: Operator)
 
 
 def _apart_from_pixels(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; a difference reads a copy of what is computed from a convolution to one pixel."""
+    """The operator; a difference reads a copy of what is computed from a convolution to one pixel, or of the
+    other operand.
+    """
     if operator.kind != "Sub" or sources.constants.intersection(operator.inputs):
         return (operator,)
-    if not stems_from(sources, operator.inputs[0], lambda each: each.outputs[0] in graph.single_pixels):
+    minuend, subtrahend = operator.inputs
+
+    def is_fused(maker: Operator) -> bool:
+        is_of_other = maker.kind == "Conv" and maker.inputs[0] == subtrahend
+        return is_of_other or maker.outputs[0] in graph.single_pixels
+
+    return reading_a_copy(graph, operator, minuend) if stems_from(sources, minuend, is_fused) else (operator,)
+
+
+def _apart_from_joined(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; an absolute value reads a copy of what was joined and has another reader."""
+    if operator.kind != "Abs":
         return (operator,)
-    return reading_a_copy(graph, operator, operator.inputs[0])
+    (data,) = operator.inputs
+    name = data
+    while name in sources.makers and sources.makers[name].kind in VIEWS:
+        name = sources.makers[name].inputs[0]
+    is_joined = name in sources.makers and sources.makers[name].kind == "Concat"
+    readers = sum(each.inputs.count(value) for each in graph.operators for value in {data, name})
+    return reading_a_copy(graph, operator, data) if is_joined and readers > 1 else (operator,)
+
+
+def _by_axes(graph: Graph, _sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; repetitions along several axes of symbolic extents are made one by one, with copies."""
+    repeats = graph.constants.get(operator.inputs[1]) if operator.kind == "Tile" else None
+    is_open = any(not isinstance(extent, int) for port in graph.inputs for extent in port.shape)
+    axes = [] if repeats is None else np.flatnonzero(repeats > 1).tolist()
+    if not is_open or len(axes) < 2 or repeats is None or 0 in repeats:
+        return (operator,)
+    parts, data = [], operator.inputs[0]
+    for axis in axes[:-1]:
+        single = graph.constant(np.where(np.arange(repeats.size) == axis, repeats, 1))
+        made, copy = (graph.declare(graph.fresh("repeated"), graph.dtypes[data]) for _ in range(2))
+        parts += [Operator("Tile", (data, single), (made,), {}), copied(graph, made, copy)]
+        data = copy
+    last = graph.constant(np.where(np.arange(repeats.size) == axes[-1], repeats, 1))
+    return (*parts, Operator("Tile", (data, last), operator.outputs, operator.attrs))
 
 
 def _of_halves(graph: Graph, _sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
@@ -242,5 +290,7 @@ REPAIRS: tuple[Repair, ...] = (
     _written,
     _with_two_channels,
     _apart_from_pixels,
+    _apart_from_joined,
+    _by_axes,
 )
 """In this order."""
