@@ -411,3 +411,27 @@ def test_a_bias_of_columns_of_dequantized_values_reads_no_copy(shape, count):
     _added(graph, "Add", values, graph.constant(np.ones(shape, "float32")))
     repair(graph)
     assert [each.kind for each in graph.operators].count("Max") == count
+
+
+@needs_openvino
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_a_quantized_convolution_of_one_plane_that_is_padded(dtype):
+    """OpenVINO 2026.4 computes zeros, or numbers beyond all, of one channel."""
+    x = var("x", (3, 1, 1, 2, 4))
+    weights = np.random.default_rng(0).integers(-100, 100, (8, 1, 2, 2, 2), "int8")
+    scale, zero = _const(0.03125), relax.const(np.zeros((), dtype))
+
+    def made(builder):
+        data = builder.emit(op.quantize(x, scale, zero, axis=1, out_dtype=dtype))
+        kernel = builder.emit(
+            op.dequantize(relax.const(weights), _const(0.05), relax.const(np.int8(0)), axis=0)
+        )
+        floats = builder.emit(op.dequantize(data, scale, zero, axis=1))
+        return op.nn.conv3d(floats, kernel, padding=[1, 0, 0, 1, 0, 0])
+
+    mod = module([x], made)
+    data = np.random.default_rng(1).standard_normal((3, 1, 1, 2, 4), "float32")
+    right = relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())["main"](
+        tvm.runtime.tensor(data)
+    ).numpy()
+    np.testing.assert_allclose(_answer(mod, data), right, rtol=1e-5, atol=1e-5)

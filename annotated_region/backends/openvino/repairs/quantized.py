@@ -50,6 +50,11 @@ factor is negative, and behind a permutation or a clip, all but the first are fo
     m = Mul(x, [1, -2]), y = QuantizeLinear(Max(m, m), 0.5, 0)        right
     m = Transpose(Mul(x, [1, 2])), y = QuantizeLinear(Max(m, m), 0.5, 0)        right
 
+A convolution of bytes with one channel is wrong if its single plane is padded:
+
+    y = Conv(DequantizeLinear(x), w)        wrong, if x is (3, 1, 1, 2, 4), and there are planes of padding
+    d = DequantizeLinear(x), y = Conv(Max(d, d), w)        right
+
 The compilation of a quantized model ends the process if the difference from a constant is gathered:
 
     y = Gather(Sub(c, x), [0, 2])        a segmentation fault
@@ -262,11 +267,26 @@ def _joins_scales(graph: Graph, sources: ValueSources, operator: Operator) -> bo
 
 def _kernel_axes(graph: Graph, sources: ValueSources, convolution: Operator) -> int | None:
     """The number of axes of a kernel; None if it is computed."""
+    shape = _kernel_shape(graph, sources, convolution)
+    return None if shape is None else len(shape)
+
+
+def _kernel_shape(graph: Graph, sources: ValueSources, convolution: Operator) -> tuple[int, ...] | None:
+    """The shape of a kernel, which may be dequantized; None if it is computed."""
     name = convolution.inputs[1]
     if name in sources.makers and sources.makers[name].kind == "DequantizeLinear":
         name = sources.makers[name].inputs[0]
-    shape = shape_of(graph, name)
-    return None if shape is None else len(shape)
+    return shape_of(graph, name)
+
+
+def _apart_from_planes(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a convolution of one channel of volumes reads a copy of bytes, and is one of floats."""
+    maker = sources.makers.get(operator.inputs[0]) if operator.kind == "Conv" else None
+    if maker is None or maker.kind != "DequantizeLinear":
+        return (operator,)
+    shape = _kernel_shape(graph, sources, operator)
+    is_of_one = shape is not None and len(shape) == 5 and shape[1] == 1
+    return reading_a_copy(graph, operator, operator.inputs[0]) if is_of_one else (operator,)
 
 
 def _is_multiple(sources: ValueSources, operator: Operator) -> bool:
@@ -297,5 +317,6 @@ FACTOR_REPAIRS: tuple[Repair, ...] = (
     _unrounded,
     _apart_from_signs,
     _apart_from_rows,
+    _apart_from_planes,
 )
 """Those behind them."""
