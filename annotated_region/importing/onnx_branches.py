@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BranchingImporter"]
 
+_BRANCHES = ("then_branch", "else_branch")
+
 
 class BranchingImporter(OnnxGraphImporter):
     """An importer that converts an `If` of a constant, or of an extent, as the branch that is taken."""
@@ -47,11 +49,14 @@ class BranchingImporter(OnnxGraphImporter):
         """The branch of an `If` whose condition is a constant, or asks whether an extent is 1."""
         if node.op_type != "If":
             return None
-        branches = {each.name: each.g for each in node.attribute}
+        branches = {each.name: each.g for each in node.attribute if each.name in _BRANCHES}
         condition = self._nodes.get(node.input[0])
         if isinstance(condition, Constant) and condition.value.numpy().size == 1:
             return branches["then_branch" if condition.value.numpy().item() else "else_branch"]
-        return branches["then_branch"] if self._squeezes(**branches) else None
+        if len(node.attribute) != len(branches):
+            return None
+        then_branch, else_branch = (branches[name] for name in _BRANCHES)
+        return then_branch if self._squeezes(then_branch, else_branch) else None
 
     def _squeezes(self, then_branch: onnx.GraphProto, else_branch: onnx.GraphProto) -> bool:
         """Whether an `If` is what PyTorch exports of ``x.squeeze(axis)``, and calls can be checked.
@@ -83,7 +88,8 @@ class BranchingImporter(OnnxGraphImporter):
                 if each.name == "value":
                     tensors[node.output[0]] = each.t
         given = tensors.get(squeeze.input[1])
-        return [] if given is None else self._parse_array(given).numpy().ravel().tolist()
+        axes = None if given is None else self._parse_array(given).numpy()
+        return [] if axes is None or axes.dtype != "int64" else axes.ravel().tolist()
 
     def _inlined(self, node: onnx.NodeProto, branch: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
         """The nodes of a branch; its results are those of the `If`. ONNX's names of values are unique."""

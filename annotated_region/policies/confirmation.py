@@ -57,10 +57,9 @@ def confirmed(
     base = race.winner(ranked) if ranked else None
     if base is None:
         candidates = {FOUND: found, **further}
-        taken = race.winner(candidates)
     else:
         candidates = {base: ranked[base], SURE: near(ranked[base]), FOUND: found, **further}
-        taken = race.winner(candidates)
+    taken = race.winner(candidates)
     if _held(candidates[taken]) == _held(found):
         taken = FOUND
     seconds = race.seconds_of({FOUND: found, **obvious, **candidates})

@@ -5,23 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
+from kits.backends.dnnl.dnnl_harness import needs_onednn
 from kits.backends.relax_kit import module, var
 from tvm import relax, tirx
 from tvm.relax import op
 
 import annotated_region as ar
 from annotated_region.functions.extent_choices import parts_of_choice
-from annotated_region.targets.backend import backend_of, unavailability
 
 N = tirx.Var("n", "int64")
 
 
-@pytest.mark.parametrize("target", ["dnnl", "onnxruntime"])
+@pytest.mark.parametrize("target", [pytest.param("dnnl", marks=needs_onednn), "onnxruntime"])
 def test_a_chosen_extent_is_computed_in_each_call(target):
     """Of one row `x[: n - 4]` has none, of three two, of six two; what is computed of it is as long."""
-    reason = unavailability(backend_of(target))
-    if reason:
-        pytest.skip(reason)
     x = var("x", (N, 2))
 
     def body(builder):

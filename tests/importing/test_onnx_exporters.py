@@ -284,6 +284,31 @@ def test_a_squeeze_of_an_axis_that_each_call_is_checked_for(opset: int, otherwis
         main(runtime.tensor(numbers(4, 2, 3)))
 
 
+@pytest.mark.parametrize("broken", ["axes that are no integers", "an attribute more", "a branch less"])
+def test_a_broken_branch_is_an_error_that_names_it(broken: str) -> None:
+    axes = numpy_helper.from_array(np.array([1.0] if broken.startswith("axes") else [1]))
+    nodes = [helper.make_node("Constant", [], ["axes"], value=axes)]
+    nodes.append(helper.make_node("Squeeze", ["x", "axes"], ["z_1"]))
+    result = [helper.make_empty_tensor_value_info("z_1")]
+    branches = {"then_branch": helper.make_graph(nodes, "one", [], result)}
+    if broken != "a branch less":
+        other = [helper.make_node("Identity", ["x"], ["z_2"])]
+        result = [helper.make_empty_tensor_value_info("z_2")]
+        branches["else_branch"] = helper.make_graph(other, "more", [], result)
+    if broken == "an attribute more":
+        branches["third_branch"] = branches["else_branch"]
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Constant", [], ["at"], value_ints=[1]),
+        helper.make_node("Gather", ["s", "at"], ["e"]),
+        helper.make_node("Equal", ["e", "at"], ["condition"]),
+        helper.make_node("If", ["condition"], ["z"], **branches),
+        helper.make_node("Mul", ["z", "w"], ["y"]),
+    ]
+    with pytest.raises(ModelError, match=r"node 'z_1' \(Squeeze\)|lacks its attribute 'else_branch'"):
+        ar.from_onnx(model_of(nodes, [None, None, 3], 2, ir_version=8))
+
+
 def values_of(function: relax.Function) -> list[relax.Expr]:
     return [binding.value for block in function.body.blocks for binding in block.bindings]
 

@@ -1,4 +1,4 @@
-"""The common parts of recurrent layers: weights by direction, unrolling, unsupported features."""
+"""The common parts of recurrent layers: weights by direction, steps or a loop, unsupported features."""
 
 from __future__ import annotations
 

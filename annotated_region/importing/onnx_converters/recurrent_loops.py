@@ -145,7 +145,7 @@ class _LoopWriter:
         return _together(
             [
                 tirx.AllocBuffer(self.sums),
-                tirx.AllocBuffer(self.reset),
+                *([tirx.AllocBuffer(self.reset)] if self.loop.cell == "GRU" else []),
                 _columns(self.loop.hidden, begin),
                 _loop("t", self.length, self._step),
             ]
