@@ -11,11 +11,13 @@ PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal $(
 
 # What `make test` skips without PyTorch: files, or single tests of files that need it for these alone.
 NEED_TORCH = tvm_adapter/test_stubs.py testing/test_torch_models.py zoo/test_zoo_torch.py \
-  importing/test_torch_product_types.py importing/test_torch_norms.py importing/test_torch_converters.py \
-  importing/test_torch_archives.py importing/test_torch_experts.py importing/test_box_pooling.py \
-  importing/test_deformed_convolution.py importing/test_torch_quantization.py importing/test_torch_known_masks.py \
-  importing/test_torch_derived_extents.py importing/test_torch_complex.py \
-  importing/test_torch_decompositions.py importing/test_torch_plain_extents.py importing/test_torch_row_scatters.py \
+  importing/torch_programs/test_torch_product_types.py importing/torch_programs/test_torch_norms.py \
+  importing/torch_programs/test_torch_converters.py importing/torch_programs/test_torch_archives.py \
+  importing/torch_programs/test_torch_experts.py importing/shared_ops/test_box_pooling.py \
+  importing/shared_ops/test_deformed_convolution.py importing/torch_programs/test_torch_quantization.py \
+  importing/torch_programs/test_torch_known_masks.py importing/torch_programs/test_torch_derived_extents.py \
+  importing/torch_programs/test_torch_complex.py importing/torch_programs/test_torch_decompositions.py \
+  importing/torch_programs/test_torch_plain_extents.py importing/torch_programs/test_torch_row_scatters.py \
   importing/test_origins_of_nodes.py::test_an_exported_program_keeps_the_names_of_its_modules \
   backends/dnnl/test_dnnl_torch.py backends/dnnl/test_dnnl_decoding.py \
   backends/dnnl/test_dnnl_half_models.py::test_a_module_of_pytorch_is_one_region_as_near_to_float32_as_pytorch \

@@ -69,9 +69,9 @@ if TYPE_CHECKING:
         extract_hashed_functions,
         to_tuning_tasks,
     )
-    from annotated_region.importing.limits import Limits
-    from annotated_region.importing.onnx_models import from_onnx
-    from annotated_region.importing.torch_programs import from_exported_program
+    from annotated_region.importing.confinement.limits import Limits
+    from annotated_region.importing.onnx_models.entry import from_onnx
+    from annotated_region.importing.torch_programs.entry import from_exported_program
     from annotated_region.incremental.partition_again import IncrementalPartition
     from annotated_region.locking.lock import Lock
     from annotated_region.measuring import MeasuredCost
@@ -209,9 +209,9 @@ _PUBLIC: Final[Mapping[str, tuple[str, ...]]] = {
         "extract_hashed_functions",
         "to_tuning_tasks",
     ),
-    "importing.limits": ("Limits",),
-    "importing.onnx_models": ("from_onnx",),
-    "importing.torch_programs": ("from_exported_program",),
+    "importing.confinement.limits": ("Limits",),
+    "importing.onnx_models.entry": ("from_onnx",),
+    "importing.torch_programs.entry": ("from_exported_program",),
     "incremental.partition_again": ("IncrementalPartition",),
     "locking.lock": ("Lock",),
     "measuring": ("MeasuredCost",),

@@ -52,18 +52,18 @@ class Breakage:
 
 COMMANDS = "tests/command_line/test_unlucky_machines.py"
 STRANGERS = "tests/command_line/test_untrusted_files.py"
-SCRIPTS = "tests/importing/test_tvmscript.py"
+SCRIPTS = "tests/importing/tvmscript/test_tvmscript.py"
 TRUST = "tests/importing/test_trust.py"
-APART = "tests/importing/test_isolation.py"
+APART = "tests/importing/confinement/test_isolation.py"
 OBJECTS = "tests/compilation/test_damaged_objects.py"
 SPECIAL = "tests/backends/test_special_numbers.py"
 RULES = "tests/backends/dnnl/test_dnnl_rules.py"
 
 BREAKAGES = (
-    Breakage(1, "any character may stand in a script", f"{PACKAGE}/importing/tvmscript.py",
+    Breakage(1, "any character may stand in a script", f"{PACKAGE}/importing/tvmscript/reader.py",
              "if not character.isprintable() and", "if False and",
              (SCRIPTS, "-k", "lines_end_where")),
-    Breakage(1, "the tree is not checked", f"{PACKAGE}/importing/tvmscript.py",
+    Breakage(1, "the tree is not checked", f"{PACKAGE}/importing/tvmscript/reader.py",
              "    _Guard(tree, file_name).check()\n", "",
              (SCRIPTS, "-k", "nothing_runs")),
     Breakage(2, "any packed function may be called", f"{PACKAGE}/importing/trust.py",
@@ -111,7 +111,7 @@ BREAKAGES = (
     Breakage(8, "the relu of a group norm keeps NaN", f"{PACKAGE}/backends/dnnl/runtime/group_norm.h",
              "return x > 0.0f ? x : 0.0f;", "return x < 0.0f ? 0.0f : x;",
              (SPECIAL, "-k", "through_tvm and dnnl")),
-    Breakage(9, "nodes are not held against their schema", f"{PACKAGE}/importing/onnx_reader.py",
+    Breakage(9, "nodes are not held against their schema", f"{PACKAGE}/importing/onnx_models/reader.py",
              "    _require_sound(graph, name, opset, is_known)\n", "",
              (APART, "-k", "left_out_are_named and True or cycle")),
     Breakage(9, "a crash of the worker is not told", f"{PACKAGE}/command_line/supervision.py",
@@ -189,7 +189,8 @@ BREAKAGES = (
     Breakage(14, "a region needs no symbol", f"{PACKAGE}/importing/trust.py",
              '"Codegen" in func.attrs and "global_symbol" not in func.attrs', "False",
              (TRUST, "-k", "without_symbol")),
-    Breakage(14, "what a node reads may be made later, or never", f"{PACKAGE}/importing/onnx_reader.py",
+    Breakage(14, "what a node reads may be made later, or never",
+             f"{PACKAGE}/importing/onnx_models/reader.py",
              "unknown = [value for value in node.input if value and value not in known]", "unknown = []",
              (APART, "-k", "cycle")),
     Breakage(14, "a comma separates words of the linker", f"{PACKAGE}/compilation/executable.py",
@@ -207,13 +208,14 @@ BREAKAGES = (
     Breakage(14, "a pipe is waited for", f"{PACKAGE}/importing/files.py",
              "        if not stat.S_ISREG(os.fstat(file).st_mode):\n", "        if False:\n",
              (STRANGERS, "-k", "pipe")),
-    Breakage(14, "a child may use any memory", f"{PACKAGE}/importing/limits.py",
+    Breakage(14, "a child may use any memory", f"{PACKAGE}/importing/confinement/limits.py",
              "(resource.RLIMIT_AS, _address_space() + self.memory)", "(resource.RLIMIT_AS, 2**62)",
              (APART, "-k", "bombs")),
-    Breakage(14, "a child may take any time", f"{PACKAGE}/importing/isolation.py",
+    Breakage(14, "a child may take any time", f"{PACKAGE}/importing/confinement/isolation.py",
              "        end = time.monotonic() + limits.time\n", "        end = time.monotonic() + 3600\n",
              (APART, "-k", "never_ends")),
-    Breakage(14, "weights may change after the child has ended", f"{PACKAGE}/importing/shared_memory.py",
+    Breakage(14, "weights may change after the child has ended",
+             f"{PACKAGE}/importing/confinement/shared_memory.py",
              "    fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)\n", "",
              (APART, "-k", "sealed")),
 )  # fmt: skip

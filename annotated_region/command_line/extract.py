@@ -23,7 +23,7 @@ from annotated_region.errors import ModelError
 from annotated_region.extraction import FusedFunction, extract_hashed_functions
 from annotated_region.files import write_whole
 from annotated_region.findings.wording import words_for_type, words_for_work
-from annotated_region.importing.limits import Limits
+from annotated_region.importing.confinement.limits import Limits
 from annotated_region.passes.prepare_for_inference import PrepareForInference
 
 __all__ = ["run", "statistics_of"]

@@ -9,9 +9,9 @@ from pathlib import Path
 import tvm
 
 from annotated_region.errors import ModelError, UsageError
+from annotated_region.importing.confinement.isolation import Job, import_isolated
+from annotated_region.importing.confinement.limits import Limits
 from annotated_region.importing.files import opened
-from annotated_region.importing.isolation import Job, import_isolated
-from annotated_region.importing.limits import Limits
 
 __all__ = ["read_model"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import shtab
 
 from annotated_region.errors import ModelError
-from annotated_region.importing.limits import Limits
+from annotated_region.importing.confinement.limits import Limits
 
 __all__ = [
     "KINDS_OF_MODELS",

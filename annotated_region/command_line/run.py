@@ -122,7 +122,7 @@ def _ended(run: Run, options: argparse.Namespace, with_server: bool = False) -> 
     try:
         if with_server:
             # TVM is loaded and nothing has run yet: the cheapest moment to fork the server that reads models.
-            import_module("annotated_region.importing.isolation").start_server_here()
+            import_module("annotated_region.importing.confinement.isolation").start_server_here()
         require_sane_threads()
         _require_apart(options)
         code = run(options)

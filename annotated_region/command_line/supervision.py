@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType
 
-from annotated_region.importing.limits import die_with_parent
+from annotated_region.importing.confinement.limits import die_with_parent
 
 __all__ = ["INTERRUPTED", "ended_in_child"]
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 import tvm
 
 from annotated_region.errors import ModelError, UsageError
-from annotated_region.importing.onnx_reader import module_from_onnx
-from annotated_region.importing.torch_reader import module_from_archive
-from annotated_region.importing.transport import packed, unpacked
+from annotated_region.importing.confinement.transport import packed, unpacked
+from annotated_region.importing.onnx_models.reader import module_from_onnx
+from annotated_region.importing.torch_programs.reader import module_from_archive
 from annotated_region.importing.trust import require_harmless
-from annotated_region.importing.tvmscript import module_from_tvmscript
+from annotated_region.importing.tvmscript.reader import module_from_tvmscript
 
 __all__ = ["DEFECT", "OUT_OF_MEMORY", "READERS", "answer", "module_of"]
 

@@ -14,7 +14,7 @@ from tvm import relax
 import annotated_region as ar
 from annotated_region.functions.marking import bindings_in
 from annotated_region.importing.origins import NodeResults, OnnxOrigins, with_origins
-from annotated_region.importing.torch_programs import _origin_of
+from annotated_region.importing.torch_programs.entry import _origin_of
 from annotated_region.origins import LONGEST_ORIGIN, bounded, origin_of
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 

@@ -11,7 +11,7 @@ from tvm.script import tirx as T
 
 from annotated_region.errors import ModelError
 from annotated_region.importing.trust import require_harmless
-from annotated_region.importing.tvmscript import module_from_tvmscript
+from annotated_region.importing.tvmscript.reader import module_from_tvmscript
 
 CANARY = "annotated_region.tests.canary"
 MODULE = """

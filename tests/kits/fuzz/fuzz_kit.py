@@ -16,7 +16,7 @@ from pathlib import Path
 import tvm_ffi
 
 from annotated_region.__main__ import main
-from annotated_region.importing.isolation import start_server_here
+from annotated_region.importing.confinement.isolation import start_server_here
 from kits.fuzz.text_mutations import CANARY
 
 __all__ = ["Ending", "explained"]

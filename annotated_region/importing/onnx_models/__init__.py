@@ -1,0 +1,1 @@
+"""Imports ONNX models: checks, TVM's importer, and converters for what it lacks or computes wrongly."""

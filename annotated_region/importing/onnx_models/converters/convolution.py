@@ -1,0 +1,34 @@
+"""`Conv` with ``auto_pad`` along symbolic axes, for which TVM's importer fails; Keras models have them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tvm import relax
+
+from annotated_region.importing.onnx_models.converters.node import FLOATS, OnnxNode
+from annotated_region.importing.onnx_models.converters.registry import converts
+from annotated_region.importing.onnx_models.converters.same_padding import extended, is_same, same_padding
+from annotated_region.importing.onnx_models.converters.windows import WINDOWS, window_attributes
+
+__all__: list[str] = []
+
+
+@converts("", "Conv", (2, 3), f"{WINDOWS} group")
+def _convolution(node: OnnxNode) -> relax.Expr:
+    """Paddings that are numbers are attributes, others are joined to the data."""
+    if not is_same(node) or all(isinstance(each, int) for each in node.shape(node.tensor(0))[2:]):
+        return node.by_tvm()
+    window_attributes(node)  # validates them
+    kernel = node.fixed_shape(1, node.tensor(1, FLOATS, (3, 4, 5)))[2:]
+    node.require(
+        all(each == 1 for each in node.integers("dilations")),
+        "has dilations with SAME padding, which ONNX Runtime does not support",
+    )
+    begins, ends = same_padding(node, kernel)
+    known = [each for each in (*begins, *ends) if isinstance(each, int)]
+    if len(known) == 2 * len(begins):
+        return node.by_tvm(auto_pad=b"NOTSET", pads=tuple(known))
+    wider = extended(node, node.tensor(0, FLOATS), begins, ends, 0.0)
+    changed = replace(node, inputs=(wider, *node.inputs[1:]))
+    return changed.by_tvm(auto_pad=b"NOTSET", pads=(0,) * 2 * len(begins))

@@ -1,0 +1,56 @@
+"""`Squeeze` of symbolic axes, which TVM's importer rejects, or makes a tensor of unknown rank of."""
+
+from __future__ import annotations
+
+from tvm import relax
+
+from annotated_region.importing.onnx_models.converters.folding import known_numbers
+from annotated_region.importing.onnx_models.converters.node import OnnxNode
+from annotated_region.importing.onnx_models.converters.registry import converts
+from annotated_region.tvm_adapter.arithmetic import Extent
+
+__all__: list[str] = []
+
+
+@converts("", "Squeeze", (1, 2), "axes")
+def _squeezed(node: OnnxNode) -> relax.Expr:
+    """A squeezed axis has one element in a valid model, which each call is checked for."""
+    extents = _extents(node)
+    given = node.inputs[1] if node.has(1) else None
+    unknown = [extent for extent in extents if not isinstance(extent, int)]
+    node.require(
+        given is not None or "axes" in node.attributes or not unknown,
+        f"squeezes all axes of one element, and the extents {', '.join(map(str, unknown))} are unknown; "
+        "give them numbers (shape_dict, --shape)",
+    )
+    axes = None if given is None else known_numbers(given)
+    if axes is None or not all(-len(extents) <= axis < len(extents) for axis in axes.ravel().tolist()):
+        return node.by_tvm()
+    data, squeezed = node.tensor(0), {axis % len(extents) for axis in axes.ravel().tolist()}
+    if all(isinstance(extents[axis], int) for axis in squeezed):
+        return node.by_tvm()
+    wanted = [1 if axis in squeezed else extent for axis, extent in enumerate(extents)]
+    if any(isinstance(extents[axis], int) and extents[axis] != 1 for axis in squeezed):
+        return node.by_tvm()
+    _require_one(node, [extents[axis] for axis in sorted(squeezed)])
+    return relax.op.squeeze(node.with_extents(data, wanted), sorted(squeezed))
+
+
+def _require_one(node: OnnxNode, extents: list[Extent]) -> None:
+    """Decline extents that no check at the beginning of a call can tell to be 1, as in a branch of an `If`.
+
+    PyTorch exports ``x.squeeze(2)`` as such a branch, which is taken if the extent is 1.
+    """
+    unknown = next((each for each in extents if not node.equations.can_check(each, 1)), None)
+    node.require(
+        unknown is None,
+        f"squeezes an axis of {unknown} elements, which may not be one when it runs; "
+        "give the inputs numbers for their extents (shape_dict, --shape)",
+    )
+
+
+def _extents(node: OnnxNode) -> tuple[Extent, ...]:
+    """The extents of the data; none if it is no tensor, or of unknown shape."""
+    data = node.inputs[0]
+    is_known = data is not None and isinstance(getattr(data.ty, "shape", None), relax.ShapeExpr)
+    return node.shape(node.tensor(0)) if is_known else ()

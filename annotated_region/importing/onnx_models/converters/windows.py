@@ -1,0 +1,38 @@
+"""Attributes of windows (kernels, strides, paddings), validated before TVM divides by them."""
+
+from __future__ import annotations
+
+from annotated_region.importing.onnx_models.converters.node import OnnxNode
+
+__all__ = ["WINDOWS", "window_attributes"]
+
+WINDOWS = "auto_pad dilations kernel_shape pads strides"
+_AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+_LARGEST = 2**31 - 1
+
+
+def window_attributes(node: OnnxNode) -> dict[str, object]:
+    """The attributes of a window as keyword arguments of TVM's converters, without omitted ones.
+
+    Raises
+    ------
+    ModelError
+        A kernel extent, stride or dilation is less than one, or a padding is negative.
+    """
+    attributes: dict[str, object] = {}
+    for name, least in (("dilations", 1), ("kernel_shape", 1), ("strides", 1), ("pads", 0)):
+        numbers = node.integers(name)
+        for number in numbers:
+            node.require(
+                least <= number <= _LARGEST,
+                f"has the attribute {name!r} of {numbers}, which is not supported",
+            )
+        if numbers:
+            attributes[name] = numbers
+    padding = node.text("auto_pad", "NOTSET")
+    node.require(
+        padding in _AUTO_PADS, f"has the attribute 'auto_pad' of {padding!r}, which is not supported"
+    )
+    if padding != "NOTSET":
+        attributes["auto_pad"] = padding.encode()
+    return attributes

@@ -1,0 +1,251 @@
+"""TVM's importer of ONNX graphs, which unrolls a `Loop` or `Scan` of a known number of steps.
+
+TVM's importer has neither. The body is converted once for each step, with the results of the step before as
+its inputs::
+
+    y, z = Loop(3, true, x) { body }        v1, s1 = body(0, x)
+                                            v2, s2 = body(1, v1)
+                                            y,  s3 = body(2, v2)      z = concat(s1, s2, s3)
+
+The number of a step is a constant, so conditions that depend on it alone are constants, too; the loop ends
+with the step that computes a false one. Conditions and numbers of steps that depend on data, or on symbolic
+extents, are declined, and so are loops of very many nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tvm import relax
+
+from annotated_region.errors import ModelError
+from annotated_region.importing.onnx_models.branches import BranchingImporter
+from annotated_region.importing.onnx_models.converters.conversion import domain_of, node_label
+from annotated_region.importing.onnx_models.converters.folding import known_numbers
+from annotated_region.importing.onnx_models.converters.node import rank_of
+from annotated_region.importing.onnx_models.functions import nodes_of
+from annotated_region.tvm_adapter.types import shape_of
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["LOOPS", "UnrollingImporter"]
+
+LOOPS = frozenset({"Loop", "Scan"})
+"""The types of node that are unrolled."""
+
+_MOST_NODES = 2**13
+
+
+class UnrollingImporter(BranchingImporter):
+    """An importer that converts loops as their steps, one after another.
+
+    Parameters
+    ----------
+    model
+        The name of the model in messages.
+    others
+        The parameters of `OnnxGraphImporter`.
+    """
+
+    def __init__(self, model: str, *others: Callable[..., relax.Expr | None], **options: object) -> None:
+        super().__init__(*others, **options)  # type: ignore[arg-type]
+        self._model = model
+        self._unrolled = 0
+        self._is_in_loop = False
+
+    def _noted(self, nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+        for node in nodes:
+            match node.op_type if not domain_of(node) else "":
+                case "Loop":
+                    yield from self._looped(node)
+                case "Scan":
+                    yield from self._scanned(node)
+                case "If" if self._is_in_loop and self._branch_taken(node) is None:
+                    raise self._declined(node, "is a branch on data inside of a loop, which is not supported")
+                case _:
+                    yield from super()._noted([node])
+
+    def _declined(self, node: onnx.NodeProto, why: str) -> ModelError:
+        return ModelError(f"{self._model} cannot be imported: {node_label(node)} {why}")
+
+    def _looped(self, node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+        """The nodes of the steps of a `Loop`, until its count is reached or a condition is false."""
+        self.node = node
+        body = _body(node)
+        count, goes_on = self._count(node), self._first_condition(node)
+        names = [value.name for value in body.input]
+        values = [self._nodes[name] for name in node.input[2:]]
+        self._require_body(node, body, 2 + len(values), 1 + len(values))
+        collected: list[list[relax.Expr]] = [[] for _ in range(len(body.output) - 1 - len(values))]
+        step, weights = 0, self._weights(body)
+        while goes_on and (count is None or step < count):
+            number = relax.const(_in_rank_of(body.input[0], np.array(step)))
+            given = dict(zip(names, [number, relax.const(np.array(True)), *values], strict=True))
+            condition, *results = yield from self._step(node, body, weights, given)
+            values = results[: len(values)]
+            for parts, result in zip(collected, results[len(values) :], strict=True):
+                parts.append(self._row_of(node, result, 0))
+            goes_on = self._condition(node, condition, "computes a condition from data")
+            step += 1
+        self._give(node, [*values, *(self._joined(node, parts, 0) for parts in collected)])
+
+    def _scanned(self, node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
+        """The nodes of the steps of a `Scan`, each of which reads one element along an axis of each input."""
+        self.node = node
+        body, inputs = _body(node), [self._nodes[name] for name in node.input]
+        read = next(each.i for each in node.attribute if each.name == "num_scan_inputs")
+        if not 0 < read <= len(inputs):
+            raise self._declined(node, f"has {len(inputs)} inputs, and reads {read} of them in steps")
+        kept = len(inputs) - read
+        self._require_body(node, body, len(inputs), kept)
+        made = len(body.output) - kept
+        names, values, sources = [value.name for value in body.input], inputs[:kept], inputs[kept:]
+        sources = [self._as_tensor(source) for source in sources]
+        axes, backwards = self._numbers(node, "scan_input", read)
+        count = self._common_length(node, sources, axes)
+        collected: list[list[relax.Expr]] = [[] for _ in range(made)]
+        own_axes, own_backwards = self._numbers(node, "scan_output", made)
+        weights = self._weights(body)
+        for step in range(count):
+            elements = [
+                relax.op.take(source, relax.const(count - 1 - step if back else step), axis)
+                for source, axis, back in zip(sources, axes, backwards, strict=True)
+            ]
+            given = [*values, *map(self.bb.emit, elements)]
+            results = yield from self._step(node, body, weights, dict(zip(names, given, strict=True)))
+            values = results[:kept]
+            for parts, result, axis in zip(collected, results[kept:], own_axes, strict=True):
+                parts.append(self._row_of(node, result, axis))
+        ordered = [
+            parts[::-1] if back else parts for parts, back in zip(collected, own_backwards, strict=True)
+        ]
+        rows = [self._joined(node, *each) for each in zip(ordered, own_axes, strict=True)]
+        self._give(node, [*values, *rows])
+
+    def _weights(self, body: onnx.GraphProto) -> dict[str, relax.Expr]:
+        """The weights of a body by name, of which all steps read the same copy."""
+        return {each.name: relax.const(self._parse_array(each)) for each in body.initializer}
+
+    def _step(
+        self,
+        node: onnx.NodeProto,
+        body: onnx.GraphProto,
+        weights: dict[str, relax.Expr],
+        given: dict[str, relax.Expr],
+    ) -> Generator[onnx.NodeProto, None, list[relax.Expr]]:
+        """The nodes of one step; returns the results of the body.
+
+        The values of the body are gone behind it: it may use a name again that is known outside of it. The
+        first step adds what `Constant` nodes hold to `weights`.
+        """
+        self._count_nodes(node, 1)
+        own = [*weights, *given, *(name for each in body.node for name in each.output)]
+        outer = {name: self._nodes[name] for name in own if name in self._nodes}
+        before, self._is_in_loop = self._is_in_loop, True
+        self._nodes |= weights | given
+        for each in body.node:
+            self._count_nodes(node, 1 if each.op_type != "If" else len(list(nodes_of([each]))))
+            if each.op_type == "Constant" and each.output[0] in weights:
+                continue
+            yield from self._noted([each])
+            if each.op_type == "Constant":
+                weights[each.output[0]] = self._nodes[each.output[0]]
+        self._is_in_loop, self.node = before, node
+        results = [self._nodes[each.name] for each in body.output]
+        for name in own:
+            self._nodes.pop(name, None)
+        self._nodes |= outer
+        return results
+
+    def _count_nodes(self, node: onnx.NodeProto, count: int) -> None:
+        self._unrolled += count
+        if self._unrolled > _MOST_NODES:
+            raise self._declined(node, f"makes more than {_MOST_NODES} nodes of its steps")
+
+    def _require_body(self, node: onnx.NodeProto, body: onnx.GraphProto, inputs: int, outputs: int) -> None:
+        """Decline a body of other inputs than a step has, or of fewer results than the next step needs."""
+        if len(body.input) != inputs or len(body.output) < outputs:
+            raise self._declined(
+                node,
+                f"has a body of {len(body.input)} inputs and {len(body.output)} results; "
+                f"it needs {inputs}, and {outputs} at least",
+            )
+
+    def _numbers(self, node: onnx.NodeProto, prefix: str, count: int) -> tuple[list[int], list[int]]:
+        """The axes of the inputs or the results of a `Scan`, and whether they are read backwards."""
+        given = {each.name: list(each.ints) for each in node.attribute}
+        axes, backwards = (given.get(f"{prefix}_{what}") or [0] * count for what in ("axes", "directions"))
+        if len(axes) != count or len(backwards) != count or not set(backwards) <= {0, 1}:
+            raise self._declined(
+                node, f"has {prefix}_axes {axes} and {prefix}_directions {backwards} of {count} values"
+            )
+        return axes, backwards
+
+    def _count(self, node: onnx.NodeProto) -> int | None:
+        """The largest number of steps; None if the conditions alone end the loop."""
+        count = self._nodes[node.input[0]] if node.input[0] else None
+        if count is None:
+            return None
+        numbers = known_numbers(count)
+        if numbers is None or numbers.size != 1 or numbers.dtype.kind != "i":
+            raise self._declined(
+                node,
+                "has a number of steps that is not constant; where it is an extent of an input, give that a "
+                "number (shape_dict, --shape)",
+            )
+        return int(numbers.item())
+
+    def _first_condition(self, node: onnx.NodeProto) -> bool:
+        is_given = len(node.input) > 1 and node.input[1]
+        return not is_given or self._condition(node, self._nodes[node.input[1]], "begins on a condition")
+
+    def _condition(self, node: onnx.NodeProto, condition: relax.Expr, does: str) -> bool:
+        numbers = known_numbers(condition)
+        if numbers is None or numbers.size != 1 or numbers.dtype.kind != "b":
+            raise self._declined(node, f"{does} that is not constant, which is not supported")
+        return bool(numbers.item())
+
+    def _common_length(self, node: onnx.NodeProto, sources: Sequence[relax.Expr], axes: Sequence[int]) -> int:
+        for source, axis in zip(sources, axes, strict=True):
+            self._require_axis(node, axis, rank_of(source))
+        extents = [shape_of(source).values[axis] for source, axis in zip(sources, axes, strict=True)]
+        known = known_numbers(relax.ShapeExpr(extents))
+        if known is None or len(set(known.tolist())) != 1:
+            raise self._declined(
+                node,
+                f"has inputs of the lengths {', '.join(map(str, extents))}; "
+                "it needs one (shape_dict, --shape)",
+            )
+        return int(known[0])
+
+    def _require_axis(self, node: onnx.NodeProto, axis: int, rank: int) -> None:
+        if not -rank <= axis < rank:
+            raise self._declined(node, f"has the axis {axis} of a tensor of rank {rank}")
+
+    def _row_of(self, node: onnx.NodeProto, result: relax.Expr, axis: int) -> relax.Expr:
+        """A result of one step with an axis for the steps."""
+        row = self._as_tensor(result)
+        self._require_axis(node, axis, rank_of(row) + 1)
+        return self.bb.emit(relax.op.expand_dims(row, [axis]))
+
+    def _joined(self, node: onnx.NodeProto, parts: Sequence[relax.Expr], axis: int) -> relax.Expr:
+        """The results of all steps along an axis."""
+        if not parts:
+            raise self._declined(node, "has no step, and a result that joins those of the steps")
+        return self.bb.emit(relax.op.concat(list(parts), axis)) if len(parts) > 1 else parts[0]
+
+    def _give(self, node: onnx.NodeProto, results: Sequence[relax.Expr]) -> None:
+        self._nodes |= {name: each for name, each in zip(node.output, results, strict=False) if name}
+        self._originated(node, list(results))
+
+
+def _in_rank_of(value: onnx.ValueInfoProto, number: np.ndarray) -> np.ndarray:
+    """The number of a step as a vector, where a body says that it reads one, as TensorFlow's do."""
+    return number.reshape([1] * len(value.type.tensor_type.shape.dim))
+
+
+def _body(node: onnx.NodeProto) -> onnx.GraphProto:
+    return next(each.g for each in node.attribute if each.name == "body")

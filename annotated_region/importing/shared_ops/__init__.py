@@ -1,0 +1,1 @@
+"""Ops that exporters of ONNX and of PyTorch both write, in ops of Relax."""

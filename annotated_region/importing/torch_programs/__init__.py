@@ -1,0 +1,1 @@
+"""Imports ``torch.export`` programs: their graph becomes ops that TVM's importer or ours convert."""

@@ -1,0 +1,73 @@
+"""Numbers that are computed from symbolic extents, such as ``1 / n`` and ``n ** -0.5``: tensors of rank 0.
+
+TVM 0.27's importer has extents only, which are whole numbers, and makes no tensor of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tvm import relax, tirx
+
+from annotated_region.importing.torch_programs.converters.plain_extents import is_symbolic
+from annotated_region.importing.torch_programs.converters.registry import converts
+from annotated_region.importing.torch_programs.converters.torch_node import TorchNode, is_tensor
+
+_DTYPE = "float64"  # Python's
+_OPERATIONS: Mapping[str, Callable[[relax.Expr, relax.Expr], relax.Expr]] = {
+    "truediv": relax.op.divide,
+    "pow": relax.op.power,
+}
+
+
+@converts(*_OPERATIONS)
+def quotient_or_power(node: TorchNode) -> relax.Expr | None:
+    """A quotient of extents and numbers, or a power."""
+    symbol = getattr(node.node.meta.get("val"), "node", None)
+    if getattr(symbol, "pytype", float) is int:
+        return None  # a power that is an extent, which must not become a tensor
+    one, other = (_number(node, place) for place in (0, 1))
+    return None if one is None or other is None else node.emit(_OPERATIONS[node.name](one, other))
+
+
+@converts("ceil", "floor", "trunc")
+def rounded_quotient(node: TorchNode) -> relax.Expr | None:
+    """A quotient of an extent by a number as an extent: ``math.ceil(n / 4)``, as local attention has it."""
+    quotient = node.given(0)
+    if getattr(getattr(quotient, "target", None), "__name__", "") != "truediv":
+        return None
+    whole = TorchNode(quotient, node.importer, node.constants)
+    extent, divisor = whole.argument(0), whole.argument(1)
+    if not isinstance(divisor, int) or divisor < 1 or not is_symbolic(extent):
+        return None
+    above = divisor - 1 if node.name == "ceil" else 0
+    return tirx.FloorDiv(tirx.Add(extent, tirx.IntImm("int64", above)), tirx.IntImm("int64", divisor))
+
+
+@converts("sym_float")
+def extent_as_float(node: TorchNode) -> relax.Expr | None:
+    """An extent as a float."""
+    return _number(node, 0)
+
+
+@converts("sym_sqrt", "_sym_sqrt")
+def root_of_extent(node: TorchNode) -> relax.Expr | None:
+    """The square root of an extent."""
+    number = _number(node, 0)
+    return None if number is None else node.emit(relax.op.sqrt(number))
+
+
+@converts("scalar_tensor.default")
+def tensor_of_number(node: TorchNode) -> relax.Expr | None:
+    """An extent, or a float computed from extents, as a tensor; those of constants are left to TVM."""
+    value = node.argument(0)
+    if not isinstance(value, relax.Expr):
+        return None
+    return node.cast(value, node.dtype) if is_tensor(value) else node.number_as_tensor(value, node.dtype)
+
+
+def _number(node: TorchNode, place: int) -> relax.Expr | None:
+    value = node.argument(place)
+    if isinstance(value, relax.Expr) and is_tensor(value):
+        return node.cast(value, _DTYPE)
+    return node.number_as_tensor(value, _DTYPE)

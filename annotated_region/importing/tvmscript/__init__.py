@@ -1,0 +1,1 @@
+"""Reads TVMScript of strangers without executing it."""

@@ -1,0 +1,162 @@
+"""LSTM, GRU and RNN over sequences of any length: loops, with ONNX Runtime's numbers for each length."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+from kits.backends.dnnl.dnnl_harness import needs_onednn
+from kits.importing.recurrent_layers import BATCH, DIRECTIONS, GATES, HIDDEN, LENGTH, SIZE, layer
+from kits.onnx_nodes import CONTRIBUTED, Node, by_onnx_runtime, by_tvm, model_of_nodes
+from tvm import relax
+
+import annotated_region as ar
+from annotated_region.compilation.code_generation import external_functions
+from annotated_region.errors import ModelError
+from annotated_region.importing.onnx_models.converters.recurrence import MOST_STEPS
+
+CLOSE = 2e-6
+
+
+def _of_any_length(model: onnx.ModelProto, *, batch: bool = False) -> onnx.ModelProto:
+    extents = model.graph.input[0].type.tensor_type.shape.dim
+    extents[0].dim_param = "length"
+    if batch:
+        extents[1].dim_param = "batch"
+    return model
+
+
+def _sequences(*lengths: int, batch: int = BATCH) -> list[np.ndarray]:
+    generator = np.random.default_rng(7)
+    return [(generator.standard_normal((each, batch, SIZE)) / 2).astype("float32") for each in lengths]
+
+
+def _differences(model: onnx.ModelProto, data: list[np.ndarray], targets: tuple[str, ...] = ()) -> float:
+    """The largest difference from ONNX Runtime over some sequences."""
+    mod = ar.from_onnx(model)
+    if targets:
+        machine = relax.VirtualMachine(ar.build(ar.partition(mod, list(targets))), tvm.cpu())
+    most = 0.0
+    for x in data:
+        if targets:
+            found = [each.numpy() for each in machine["main"](tvm.runtime.tensor(x))]
+        else:
+            found = by_tvm(mod, {"x": x})
+        for left, right in zip(found, by_onnx_runtime(model, {"x": x}), strict=True):
+            assert left.shape == right.shape
+            most = max(most, float(np.abs(left - right).max()))
+    return most
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("op", GATES)
+def test_directions(op, direction):
+    model, _ = layer(op, direction)
+    assert _differences(_of_any_length(model), _sequences(1, 2, 9)) <= CLOSE
+
+
+@pytest.mark.parametrize(
+    ("op", "given", "attributes"),
+    [
+        ("LSTM", "WR", {}),
+        ("LSTM", "WRBHC", {}),
+        ("LSTM", "WRBHCP", {}),
+        ("LSTM", "WRP", {"activations": ["Tanh", "Sigmoid", "Relu"] * 2}),
+        ("LSTM", "WRB", {"activations": ["Tanh", "Sigmoid", "Relu", "Sigmoid", "Relu", "Tanh"]}),
+        ("GRU", "WRBH", {"linear_before_reset": 1}),
+        ("GRU", "WRH", {"linear_before_reset": 1}),
+        ("GRU", "WRBH", {"activations": ["Sigmoid", "Relu"] * 2}),
+        ("RNN", "WRBH", {"activations": ["Relu"] * 2}),
+    ],
+)
+def test_inputs_and_activations(op, given, attributes):
+    model, _ = layer(op, "bidirectional", given, **attributes)
+    assert _differences(_of_any_length(model), _sequences(1, 5)) <= CLOSE
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("op", GATES)
+def test_sequences_of_several_lengths(op, direction):
+    """Behind the end of a sequence results are 0; the last state is that of its end."""
+    model, _ = layer(op, direction, "WRBL")
+    (lengths,) = (each for each in model.graph.initializer if each.name == "L")
+    lengths.raw_data = np.asarray([3, 1, 5], "int32").tobytes()
+    assert _differences(_of_any_length(model), _sequences(5, 8)) <= CLOSE
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_a_batch_of_any_size(op):
+    model, _ = layer(op, "bidirectional")
+    data = [*_sequences(3, batch=1), *_sequences(4, batch=6)]
+    assert _differences(_of_any_length(model, batch=True), data) <= CLOSE
+
+
+@pytest.mark.parametrize("hidden", [16, 24, 40])
+def test_columns_that_are_vectors_and_others(hidden):
+    rng = np.random.default_rng(hidden)
+    weights = {
+        "W": rng.standard_normal((1, 3 * hidden, SIZE)).astype("float32"),
+        "R": (rng.standard_normal((1, 3 * hidden, hidden)) / np.sqrt(hidden)).astype("float32"),
+    }
+    (x,) = _sequences(6)
+    node = Node("GRU", "x W R", "y h", hidden_size=hidden)
+    model = model_of_nodes([node], {"x": x}, weights, "y h")
+    assert _differences(_of_any_length(model), [x, x[:2]]) <= CLOSE
+
+
+def test_a_sequence_of_more_steps_than_are_unrolled():
+    model, _ = layer("RNN", "forward")
+    (x,) = _sequences(MOST_STEPS + 1)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = MOST_STEPS + 1
+    assert _differences(model, [x]) <= CLOSE
+
+
+def test_half_precision_adds_up_in_float32():
+    hidden = 256
+    weight = np.full((1, hidden, hidden), 1 / hidden, "float16")
+    constants = {"W": np.ones((1, hidden, 1), "float16"), "R": weight}
+    node = Node("RNN", "x W R", "y h", hidden_size=hidden, activations=["Relu"])
+    x = np.ones((8, 1, 1), "float16")
+    model = _of_any_length(model_of_nodes([node], {"x": x}, constants, "y h"))
+    results, _last = by_tvm(ar.from_onnx(model), {"x": x})
+    # Each step adds the input to the mean of the state.
+    np.testing.assert_array_equal(results[:, 0, 0], np.broadcast_to(np.arange(1, 9)[:, None], (8, hidden)))
+
+
+@pytest.mark.parametrize("target", [pytest.param("dnnl", marks=needs_onednn), "onnxruntime"])
+def test_what_is_before_and_behind_the_loops_is_a_region_each(target):
+    model, _ = layer("LSTM", "bidirectional")
+    model = _of_any_length(model)
+    assert _differences(model, _sequences(2, 7), (target,)) <= CLOSE
+    regions = external_functions(ar.partition(ar.from_onnx(model), [target]))[target]
+    assert len(regions) == 2
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "named"),
+    [
+        ("LSTM", {"clip": 0.5}, "clip"),
+        ("LSTM", {"input_forget": 1}, "input_forget"),
+        ("GRU", {"activations": ["HardSigmoid", "Tanh"]}, "HardSigmoid, Tanh"),
+        ("RNN", {"activations": ["LeakyRelu"], "activation_alpha": [0.5]}, "activation_alpha"),
+    ],
+)
+def test_what_a_loop_does_not_compute_is_declined(op, attributes, named):
+    model, _ = layer(op, "forward", **attributes)
+    message = rf"has a sequence of length steps and {named}, which only those of a known length may have"
+    with pytest.raises(ModelError, match=message):
+        ar.from_onnx(_of_any_length(model))
+
+
+def test_weights_of_bytes_need_a_known_length():
+    x = np.zeros((LENGTH, 1, SIZE), "float32")
+    constants = {
+        "W": np.zeros((1, SIZE, 4 * HIDDEN), "int8"), "R": np.zeros((1, HIDDEN, 4 * HIDDEN), "int8"),
+        "s": np.ones(1, "float32"), "z": np.zeros(1, "int8"),
+    }  # fmt: skip
+    node = Node("DynamicQuantizeLSTM", "x W R - - - - - s z s z", "y h c", CONTRIBUTED, hidden_size=HIDDEN)
+    model = _of_any_length(model_of_nodes([node], {"x": x}, constants, "y h c"))
+    with pytest.raises(ModelError, match="has a sequence of length steps; it is unrolled"):
+        ar.from_onnx(model)
+    assert ar.from_onnx(model, shape_dict={"x": [LENGTH, None, None]})
