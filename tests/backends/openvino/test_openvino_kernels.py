@@ -143,7 +143,7 @@ def test_a_quotient_is_rounded_once():
     np.testing.assert_array_equal(answer(mod, data * 41), data)
 
 
-@pytest.mark.parametrize("shape", [(2,), (2, 1), (2, 1, 2), (2, 1, 1)])
+@pytest.mark.parametrize("shape", [(2,), (2, 1), (2, 1, 2), (2, 1, 1), (1, 2, 1, 1)])
 @pytest.mark.parametrize("name", ["multiply", "divide"])
 def test_factors_in_front_of_a_convolution_stay_there(name, shape):
     """OpenVINO puts them into the kernel, those that differ from place to place as well."""

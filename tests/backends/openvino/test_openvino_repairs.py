@@ -48,13 +48,41 @@ def test_only_what_stems_from_a_product_is_copied_however_long_the_way(first):
 @pytest.mark.parametrize("first", ["Mul", "Relu"])
 def test_a_convolution_reads_a_copy_of_scaled_data_however_long_the_way(first):
     graph = Graph("chain", DIALECT)
-    constant = graph.constant(COLUMN)
+    constant = graph.constant(np.ones((3, 1), "float32"))
     value = _added(graph, first, "x", constant) if first == "Mul" else _added(graph, first, "x")
     for _ in range(1200):
         value = _added(graph, "Identity", value)
-    _added(graph, "Conv", value, "w")
+    _convolved(graph, value)
     repair(graph)
     assert (graph.operators[-1].inputs[0] != value) == (first == "Mul")
+
+
+@pytest.mark.parametrize("kind", ["Add", "Mul"])
+@pytest.mark.parametrize(
+    ("shape", "view", "is_copied"),
+    [
+        ((3, 1, 1), None, False),
+        ((1, 3, 1, 1), None, False),
+        ((1,), None, False),
+        ((3,), None, True),
+        ((3, 1), None, True),
+        ((2, 3, 1, 1), None, True),
+        ((3, 1, 1), "Unsqueeze", True),
+    ],
+)
+def test_a_convolution_reads_a_copy_of_what_is_scaled_by_more_than_channels(kind, shape, view, is_copied):
+    graph = Graph("scaled", DIALECT)
+    value = _added(graph, kind, "x", graph.constant(np.ones(shape, "float32")))
+    if view is not None:
+        value = _added(graph, view, value, graph.constant(np.array([0])))
+    _convolved(graph, value)
+    repair(graph)
+    assert (graph.operators[-1].inputs[0] != value) == is_copied
+
+
+def _convolved(graph: Graph, value: str) -> None:
+    graph.declare("w", "float32")
+    graph.add("Conv", (value, "w"), 1, {"strides": [1, 1]})
 
 
 @pytest.mark.parametrize("count", ["n", 3])
@@ -392,7 +420,8 @@ def test_a_mean_of_lines_of_a_convolution_of_bytes_reads_a_copy(between, axes):
     }
     for name, dtype in (("s", "float32"), ("z", "int8"), ("x", "int8"), ("w", "float32")):
         graph.declare(name, dtype)
-    convolution = _added(graph, "Conv", graph.add("DequantizeLinear", ("x", "s", "z"), 1, {})[0], "w")
+    values = graph.add("DequantizeLinear", ("x", "s", "z"), 1, {})[0]
+    convolution = graph.add("Conv", (values, "w"), 1, {"strides": [1] * (axes - 2)})[0]
     shape = (graph.constant(np.array([0, 0, -1])),) if between == "Reshape" else ()
     _added(graph, "GlobalAveragePool", graph.add(between, (convolution, *shape), 1, {})[0])
     repair(graph)

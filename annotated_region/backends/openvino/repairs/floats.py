@@ -6,7 +6,8 @@ that moves axes of extent 1 is a view, too:
     e = Exp(x), r = Reshape(e), y = Conv(Transpose(e))        results r and y: y is wrong
     e = Exp(x), v = Reshape(e), r = Max(v, v), y = ...        right
 
-A factor of a convolution's input is folded into the kernel, even if it varies along the rows or columns:
+A factor of a convolution's input is folded into the kernel, even if it varies along the rows or columns (one for
+each channel is folded rightly, and needs no copy):
 
     m = Mul(x, [2, 0.5]), y = Conv(m, w)        wrong, if w is two wide
     m = Mul(x, [2, 0.5]), c = Max(m, m), y = Conv(c, w)        right
@@ -70,6 +71,8 @@ A test for infinity that is fused with an element-wise function in front of it f
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from annotated_region.backends.onnx_emitter.copies import copied
@@ -117,8 +120,11 @@ def is_shared_view(graph: Graph, sources: ValueSources, name: str) -> bool:
 
 
 def _apart_from_factors(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; a convolution reads a copy of scaled data."""
-    if operator.kind != "Conv" or not _is_scaled(graph, sources, operator.inputs[0]):
+    """The operator; a convolution reads a copy of data whose scale may vary along the rows or columns."""
+    if operator.kind != "Conv":
+        return (operator,)
+    pixel_axes = len(expect(list, operator.attrs["strides"]))
+    if not _is_scaled_by_pixels(graph, sources, operator.inputs[0], pixel_axes):
         return (operator,)
     return reading_a_copy(graph, operator, operator.inputs[0])
 
@@ -262,11 +268,17 @@ def _is_reduced(sources: ValueSources, name: str) -> bool:
     return False
 
 
-def _is_scaled(graph: Graph, sources: ValueSources, name: str) -> bool:
-    """Whether a value is a linear function of another value, with constants of several elements."""
+def _is_scaled_by_pixels(graph: Graph, sources: ValueSources, name: str, pixel_axes: int) -> bool:
+    """Whether a value is a linear function of another value, with constants that may vary along other axes than
+    that of the channels.
+
+    The axes of constants in front of a view are others, so that all those of several elements may.
+    """
+    is_viewed = False
     while name in sources.makers:
         operator = sources.makers[name]
         if operator.kind in _BETWEEN:
+            is_viewed |= operator.kind in VIEWS
             name = operator.inputs[0]
             continue
         if operator.kind not in LINEAR:
@@ -274,10 +286,16 @@ def _is_scaled(graph: Graph, sources: ValueSources, name: str) -> bool:
         constant, *others = sorted(operator.inputs, key=lambda each: each not in sources.constants)
         if constant not in sources.constants:
             return False
-        if constant not in graph.constants or graph.constants[constant].size != 1:
+        shape = shape_of(graph, constant)
+        if shape is None or math.prod(shape if is_viewed else _besides(shape, -pixel_axes - 1)) != 1:
             return True
         (name,) = others
     return False
+
+
+def _besides(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    """The extents of the other axes than one, which is counted from the end and may be missing."""
+    return shape[:axis] + shape[axis + 1 :] if len(shape) >= -axis else shape
 
 
 REPAIRS: tuple[Repair, ...] = (
