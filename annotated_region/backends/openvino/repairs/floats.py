@@ -6,8 +6,8 @@ that moves axes of extent 1 is a view, too:
     e = Exp(x), r = Reshape(e), y = Conv(Transpose(e))        results r and y: y is wrong
     e = Exp(x), v = Reshape(e), r = Max(v, v), y = ...        right
 
-A factor of a convolution's input is folded into the kernel, even if it varies along the rows or columns (one for
-each channel is folded rightly, and needs no copy):
+A factor of a convolution's input is folded into the kernel, even if it varies along the rows or columns.
+One for each channel is folded rightly, and needs no copy:
 
     m = Mul(x, [2, 0.5]), y = Conv(m, w)        wrong, if w is two wide
     m = Mul(x, [2, 0.5]), c = Max(m, m), y = Conv(c, w)        right
@@ -269,8 +269,7 @@ def _is_reduced(sources: ValueSources, name: str) -> bool:
 
 
 def _is_scaled_by_pixels(graph: Graph, sources: ValueSources, name: str, pixel_axes: int) -> bool:
-    """Whether a value is a linear function of another value, with constants that may vary along other axes than
-    that of the channels.
+    """Whether a value is a linear function of another one, with constants that vary along pixels or images.
 
     The axes of constants in front of a view are others, so that all those of several elements may.
     """
