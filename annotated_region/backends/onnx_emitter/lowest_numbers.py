@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["of_halves", "with_infinities"]
 
@@ -93,6 +94,9 @@ def _is_bounded(graph: Graph, makers: Mapping[str, Operator], operator: Operator
             return low in graph.constants and bool(np.isfinite(graph.constants[low]).all())
         case "DequantizeLinear", (_, scale, *_):
             return scale in graph.constants and bool(np.isfinite(graph.constants[scale]).all())
+        case "LRN", _:  # of -inf, it is NaN
+            bias, alpha, beta = (expect(float, operator.attrs[name]) for name in ("bias", "alpha", "beta"))
+            return bias >= 1 and alpha > 0 and beta > 0
         case "Mul", (data, gate):  # SiLU
             return gate in makers and makers[gate].kind == "Sigmoid" and makers[gate].inputs == (data,)
         case _:

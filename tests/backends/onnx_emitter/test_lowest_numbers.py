@@ -55,6 +55,7 @@ FRONTS = {
     "an infinite bound": lambda graph, x: one(graph, "Clip", x, number(graph, -INF), number(graph, 1)),
     "an infinite scale": lambda graph, x: one(graph, "DequantizeLinear", x, number(graph, INF)),
     "a gate of another value": lambda graph, x: one(graph, "Mul", x, one(graph, "Sigmoid", number(graph, 1))),
+    "a normalization by a constant": lambda graph, x: one(graph, "LRN", x, bias=1.0, alpha=0.0, beta=0.75),
     "a constant": lambda graph, x: graph.constant(np.array([1, -INF], "float32")),
 }
 BOUNDED = {
@@ -63,6 +64,7 @@ BOUNDED = {
     "several ReLUs": lambda graph, x: one(graph, "Concat", *[one(graph, "Relu", x)] * 2, axis=0),
     "a bound": lambda graph, x: one(graph, "Clip", x, number(graph, -1), number(graph, INF)),
     "bytes": lambda graph, x: one(graph, "DequantizeLinear", x, number(graph, 0.1)),
+    "a normalization": lambda graph, x: one(graph, "LRN", x, bias=1.0, alpha=1e-4, beta=0.75),
     "SiLU": lambda graph, x: one(graph, "Mul", x, one(graph, "Sigmoid", x)),
     "a constant": lambda graph, x: graph.constant(np.array([1, -3], "float32")),
 }
