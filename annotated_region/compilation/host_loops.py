@@ -17,7 +17,8 @@ Each element still adds the same numbers in the same order, so the results are t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import tvm
@@ -38,6 +39,7 @@ _FEWEST_COLUMNS = 4
 
 _KINDS_OF_HOSTS = ("llvm", "c")
 _RESHAPES = "RewriteDataflowReshape"
+_SHARING = "StaticPlanBlockMemory"
 
 
 def host_pipeline(host: tvm.target.Target) -> str | tvm.transform.Pass:
@@ -60,24 +62,38 @@ def _lowered(mod: tvm.IRModule) -> tvm.IRModule:
 
     Of a transposition to a product of symbolic extents, TVM 0.27.0 asks whether it is a reshape, and fails
     ("The padding factor (n + 4) * 4 is not divisible by n + 4"). The pass that asks saves copies, and is left
-    out of the pipeline of such a module.
+    out of the pipeline of such a module. So is the pass that shares memory, where there are branches: it
+    gives memory that one branch of an `If` allocates to what runs behind it, also if another one was taken.
     """
     pipeline = relax.get_pipeline("default")
-    try:
-        lowered: tvm.IRModule = pipeline(mod)
-    except tvm.error.InternalError as error:
-        if f"Error in pass: {_RESHAPES}" not in str(error):
-            raise
-        given = tvm.transform.PassContext.current()
-        with tvm.transform.PassContext(
-            opt_level=given.opt_level,
-            required_pass=list(given.required_pass),
-            disabled_pass=[*given.disabled_pass, _RESHAPES],
-            instruments=list(given.instruments or ()),
-            config=dict(given.config.items()),
-        ):
-            lowered = pipeline(mod)
+    with _without([_SHARING]) if _has_branches(mod) else nullcontext():
+        try:
+            lowered: tvm.IRModule = pipeline(mod)
+        except tvm.error.InternalError as error:
+            if f"Error in pass: {_RESHAPES}" not in str(error):
+                raise
+            with _without([_RESHAPES]):
+                lowered = pipeline(mod)
     return lowered
+
+
+def _has_branches(mod: tvm.IRModule) -> bool:
+    """Whether a function has an `If`."""
+    functions = (each for each in mod.functions.values() if isinstance(each, relax.Function))
+    bindings = (each for func in functions for block in func.body.blocks for each in block.bindings)
+    return any(isinstance(each.value, relax.If) for each in bindings)
+
+
+def _without(passes: Sequence[str]) -> tvm.transform.PassContext:
+    """The current context of passes, which runs some fewer."""
+    given = tvm.transform.PassContext.current()
+    return tvm.transform.PassContext(
+        opt_level=given.opt_level,
+        required_pass=list(given.required_pass),
+        disabled_pass=[*given.disabled_pass, *passes],
+        instruments=list(given.instruments or ()),
+        config=dict(given.config.items()),
+    )
 
 
 def with_ordered_loops(mod: tvm.IRModule, names: Collection[str]) -> tvm.IRModule:

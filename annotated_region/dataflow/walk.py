@@ -8,7 +8,8 @@ The walk distinguishes these cases:
 2. a call, a tuple, a tuple field, an alias: a node with an edge from each distinct leaf operand;
 3. an `If`: its branches are separate scopes, walked first; their results are its operands;
 4. a local function: as case 3, with its parameters as external values;
-5. a `MatchCast`: a node that may define shape variables, whose users are ordered after it;
+5. a `MatchCast`: a node that may define shape variables, whose users are ordered after it. One that defines
+   none checks extents, and later users of their variables are ordered after it;
 6. anything else is a literal.
 
 Bindings with effects keep their order, and nodes that may overwrite a value keep their order relative to its
@@ -327,10 +328,18 @@ class _Walker:
         else:
             operands = self.leaves([value])
         number = self.node(binding, value, NodeKind.BOUNDARY, scope, operands)
-        for var in _shape_vars(binding.ty):
-            if var not in self.shape_vars:
-                self.shape_vars.add(var)
-                self.shape_makers[var] = number
+        defined = [var for var in _shape_vars(binding.ty) if var not in self.shape_vars]
+        for var in defined:
+            self.shape_vars.add(var)
+        for var in defined or self.shape_vars_made_in(scope, value.ty):
+            self.shape_makers[var] = number
+
+    def shape_vars_made_in(self, scope: Scope, ty: tvm.ir.Type) -> list[relax.Var]:
+        """The shape variables in a type that a `MatchCast` of this scope defines."""
+        made = [(var, self.shape_makers.get(var)) for var in _shape_vars(ty)]
+        return [
+            var for var, maker in made if maker is not None and self.graph.nodes[maker].scope == scope.index
+        ]
 
     def order_after_shape_producers(self, number: NodeId, value: relax.Expr, ty: tvm.ir.Type) -> None:
         used = [*_shape_vars(ty), *_shape_vars_of_operands(value)]

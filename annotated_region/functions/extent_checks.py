@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from tvm import relax, tirx
 
+from annotated_region.tvm_adapter.arithmetic import Extent
 from annotated_region.tvm_adapter.nodes import PrimExpr
 
-__all__ = ["with_extent_checks", "without_traps"]
+__all__ = ["extent_difference", "with_extent_checks", "without_traps"]
 
 _QUOTIENTS = (tirx.FloorDiv, tirx.FloorMod)
 _OTHERS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)
@@ -24,9 +25,7 @@ def with_extent_checks(
     TVM computes all extents before it checks any, so divisors that may be 0 are replaced by 1 where they are.
     """
     builder = relax.BlockBuilder()
-    differences = relax.ShapeExpr(
-        [tirx.Sub(without_traps(one), without_traps(other)) for one, other in equations]
-    )
+    differences = relax.ShapeExpr([extent_difference(*equation) for equation in equations])
     over = relax.Var("beyond_bounds", builder.normalize(differences).ty)
     none = relax.ShapeType([tirx.IntImm("int64", 0)] * len(equations))
     check: Iterable[relax.Binding] = [
@@ -38,6 +37,12 @@ def with_extent_checks(
     return relax.Function(
         function.params, body, function.ret_ty, function.is_pure, function.attrs, function.span
     )
+
+
+def extent_difference(one: Extent, other: Extent) -> PrimExpr:
+    """What a check of an equation casts to 0."""
+    left, right = (tirx.IntImm("int64", each) if isinstance(each, int) else each for each in (one, other))
+    return tirx.Sub(without_traps(left), without_traps(right))
 
 
 def without_traps(extent: PrimExpr) -> PrimExpr:

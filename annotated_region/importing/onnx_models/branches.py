@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tvm import relax
+from tvm import relax, tirx
 
 from annotated_region.functions.shape_variables import variables_in
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.onnx_importer import OnnxGraphImporter
-from annotated_region.tvm_adapter.types import shape_vars_of
+from annotated_region.tvm_adapter.types import expect, shape_vars_of
 
 if TYPE_CHECKING:
     import onnx
@@ -18,6 +18,20 @@ if TYPE_CHECKING:
 __all__ = ["BranchingImporter"]
 
 _BRANCHES = ("then_branch", "else_branch")
+_BRANCH = "branch"
+"""The name of the function that holds a branch while it is built."""
+
+
+class _BranchBuilder(relax.BlockBuilder):
+    """Builds the bindings of a branch, and knows those before it."""
+
+    def __init__(self, outer: relax.BlockBuilder) -> None:
+        super().__init__()
+        self._outer = outer
+
+    def lookup_binding(self, var: relax.Var) -> relax.Expr | None:
+        found = super().lookup_binding(var)
+        return self._outer.lookup_binding(var) if found is None else found
 
 
 class BranchingImporter(OnnxGraphImporter):
@@ -35,10 +49,21 @@ class BranchingImporter(OnnxGraphImporter):
         return not self._is_in_branch and known.issuperset(variables_in(number))
 
     def _convert_subgraph(self, bb: relax.BlockBuilder, graph: onnx.GraphProto) -> relax.Expr:
-        before, self._is_in_branch = self._is_in_branch, True
-        converted = super()._convert_subgraph(bb, graph)
-        self._is_in_branch = before
-        return converted
+        """A branch with its bindings, which TVM emits before the `If`, so that each call computes them."""
+        before, outer = self._is_in_branch, self.bb
+        self._is_in_branch, self.bb = True, _BranchBuilder(bb)
+        known = relax.Var("known", relax.ShapeType(self._shape_variables()))
+        with self.bb.function(_BRANCH, [known]):
+            result = super()._convert_subgraph(self.bb, graph)
+            self.bb.emit_func_output(self.bb.normalize(result))
+        body = expect(relax.Function, self.bb.get()[_BRANCH]).body
+        self._is_in_branch, self.bb = before, outer
+        return body
+
+    def _shape_variables(self) -> list[tirx.Var]:
+        """The variables of extents that are known so far."""
+        types = (each.ty for each in self._nodes.values())
+        return list(dict.fromkeys(variable for ty in types for variable in shape_vars_of(ty)))
 
     def _noted(self, nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
         for node in nodes:
@@ -59,10 +84,10 @@ class BranchingImporter(OnnxGraphImporter):
         return then_branch if self._squeezes(then_branch, else_branch) else None
 
     def _squeezes(self, then_branch: onnx.GraphProto, else_branch: onnx.GraphProto) -> bool:
-        """Whether an `If` is what PyTorch exports of ``x.squeeze(axis)``, and calls can be checked.
+        """Whether an `If` is what PyTorch exports of ``x.squeeze(axis)``.
 
         Its branches have results of different ranks, of which a function of Relax has one. What reads the
-        result expects the squeezed one, so that calls with other extents are errors.
+        result expects the squeezed one, so that calls with other extents are errors; each call is checked.
         """
         squeezed, same = _only_of("Squeeze", then_branch), _only_of("Identity", else_branch)
         if squeezed is None or same is None or squeezed.input[0] != same.input[0]:
@@ -71,7 +96,7 @@ class BranchingImporter(OnnxGraphImporter):
         shape = getattr(getattr(data, "ty", None), "shape", None)
         if not isinstance(shape, relax.ShapeExpr) or not axes:
             return False
-        return all(-len(shape) <= axis < len(shape) and self.is_known_at_entry(shape[axis]) for axis in axes)
+        return all(-len(shape) <= axis < len(shape) for axis in axes)
 
     def _axes_of(self, squeeze: onnx.NodeProto, branch: onnx.GraphProto) -> Sequence[int]:
         """The axes that a node of a branch squeezes, if they are constants of this branch; else none."""

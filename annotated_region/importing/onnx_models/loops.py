@@ -55,6 +55,8 @@ class UnrollingImporter(BranchingImporter):
         self._model = model
         self._unrolled = 0
         self._is_in_loop = False
+        self._chosen: set[str] = set()
+        """The results of each `If`."""
 
     def _noted(self, nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
         for node in nodes:
@@ -66,7 +68,21 @@ class UnrollingImporter(BranchingImporter):
                 case "If" if self._is_in_loop and self._branch_taken(node) is None:
                     raise self._declined(node, "is a branch on data inside of a loop, which is not supported")
                 case _:
+                    self._require_known_ranks(node)
                     yield from super()._noted([node])
+
+    def _require_known_ranks(self, node: onnx.NodeProto) -> None:
+        """Decline a node that reads the result of an `If` whose branches have results of different ranks."""
+        for name in node.input:
+            ty = self._nodes[name].ty if name in self._nodes else None
+            if isinstance(ty, relax.TensorType) and ty.ndim < 0 and name in self._chosen:
+                raise self._declined(
+                    node,
+                    f"reads {name!r}, a choice of tensors of different ranks; "
+                    "give the inputs numbers for their extents (shape_dict, --shape)",
+                )
+        if node.op_type == "If":
+            self._chosen.update(node.output)
 
     def _declined(self, node: onnx.NodeProto, why: str) -> ModelError:
         return ModelError(f"{self._model} cannot be imported: {node_label(node)} {why}")

@@ -1,4 +1,4 @@
-"""Gives the check of extents at the beginning of a function a message that names them, and the inputs.
+"""Gives each check of extents in a function a message that names them, and the inputs.
 
 ::
 
@@ -22,6 +22,7 @@ from tvm import relax, te, tirx
 from annotated_region.functions.modules import functions_to_partition
 from annotated_region.functions.shape_variables import variables_in
 from annotated_region.tvm_adapter.nodes import PrimExpr, TextConstant
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["name_equations"]
 
@@ -29,32 +30,30 @@ _SCRIPT = re.compile(r"T\.int64\((-?\d+)\)|T\.(?=m(?:in|ax)\()")
 
 
 def name_equations(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module with a message for each equation that its functions check; itself if they check none."""
+    """The module with a message for each equation that its functions check; itself if they check none.
+
+    Equations of computed extents are checked where these are known; those of branches keep TVM's message.
+    """
     result = mod
     for name, function in functions_to_partition(mod):
-        cast = _first_cast(function)
-        differences = [] if cast is None else _differences(function, cast)
-        if cast is not None and differences:
+        for cast, differences in _checks(function):
             builder = relax.BlockBuilder(result)
             check = _check(variables_in(*differences), _messages(name.name_hint, function, differences))
             called = builder.add_func(check, f"{name.name_hint}_extents")
-            builder.update_func(name, _with_call(function, cast, called, differences))
+            checked = expect(relax.Function, result[name])
+            builder.update_func(name, _with_call(checked, cast, called, differences))
             result = builder.get()
     return result
 
 
-def _first_cast(function: relax.Function) -> relax.MatchCast | None:
-    """The first binding in the first block of a function that casts numbers to zeros."""
-    bindings = function.body.blocks[0].bindings if function.body.blocks else []
-    return next((each for each in bindings if _is_check(each)), None)
-
-
-def _differences(function: relax.Function, cast: relax.MatchCast) -> list[PrimExpr]:
-    """The numbers that a check at the beginning of a function casts to 0, if they are written there."""
-    bindings = function.body.blocks[0].bindings
-    shapes = {each.var: each.value for each in bindings if isinstance(each, relax.VarBinding)}
-    value = shapes.get(cast.value) if isinstance(cast.value, relax.Var) else cast.value
-    return list(value.values) if isinstance(value, relax.ShapeExpr) else []
+def _checks(function: relax.Function) -> Iterator[tuple[relax.MatchCast, list[PrimExpr]]]:
+    """The casts of numbers to zeros, each with the numbers, if they are written there."""
+    for block in function.body.blocks:
+        shapes = {each.var: each.value for each in block.bindings if isinstance(each, relax.VarBinding)}
+        for cast in filter(_is_check, block.bindings):
+            value = shapes.get(cast.value) if isinstance(cast.value, relax.Var) else cast.value
+            if isinstance(value, relax.ShapeExpr):
+                yield cast, list(value.values)
 
 
 def _is_check(binding: relax.Binding) -> TypeGuard[relax.MatchCast]:
@@ -72,11 +71,13 @@ def _messages(
     for number in differences:
         sides = (number.a, number.b) if isinstance(number, tirx.Sub) else (number, 0)
         left, right = (_SCRIPT.sub(r"\1", str(side)) for side in sides)
-        known = [f"{each.name} is {places[each]}" for each in variables_in(number) if each in places]
+        known = [
+            f"{each.name} is {places.get(each, 'computed in the call')}" for each in variables_in(number)
+        ]
         yield (
             number,
             f"{name!r} is called with inputs of extents for which its model is not defined: {left} must be "
-            f"{right}, where {' and '.join(known)}; pass inputs of shapes for which this holds",
+            f"{right}, where {' and '.join(known)}; pass inputs for which this holds",
         )
 
 
@@ -110,19 +111,24 @@ def _with_call(
     function: relax.Function, cast: relax.MatchCast, check: tvm.ir.GlobalVar, differences: Sequence[PrimExpr]
 ) -> relax.Function:
     """The function with a call whose result is cast instead, which keeps the call alive."""
-    builder, first = relax.BlockBuilder(), function.body.blocks[0]
+    builder = relax.BlockBuilder()
     zeros = relax.TensorType((len(differences),), "int64")
     call = builder.normalize(relax.op.call_tir(check, relax.Tuple(variables_in(*differences)), zeros))
-    checked = relax.Var("checked_extents", call.ty)
+    kind = type(cast.var)
+    checked = kind("checked_extents", call.ty)
     shape = builder.normalize(relax.op.tensor_to_shape(checked))
-    known = relax.Var("known_extents", shape.ty)
+    known = kind("known_extents", shape.ty)
     made = [
         relax.VarBinding(checked, call),
         relax.VarBinding(known, shape),
         relax.MatchCast(cast.var, known, cast.ty),
     ]
-    bindings = [new for each in first.bindings for new in (made if each.same_as(cast) else [each])]
-    blocks = [type(first)(bindings, first.span), *function.body.blocks[1:]]
+    blocks = [
+        type(block)(
+            [new for each in block.bindings for new in (made if each.same_as(cast) else [each])], block.span
+        )
+        for block in function.body.blocks
+    ]
     body = builder.normalize(relax.SeqExpr(blocks, function.body.body, function.body.span))
     return relax.Function(
         function.params, body, function.ret_ty, function.is_pure, function.attrs, function.span

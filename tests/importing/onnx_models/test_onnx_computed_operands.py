@@ -89,14 +89,6 @@ def test_empty_parts_of_an_axis_of_any_extent() -> None:
     run(text, ["openvino"], (numbers(4, 3),))
 
 
-SIZES = """(float[2, n, 3] x, int64[2] p) => (float[a, b, c] y) { u, y = Split<axis = 1>(x, p) e = Exp(u) }"""
-
-
-def test_parts_of_sizes_that_are_data_are_declined() -> None:
-    with pytest.raises(ar.ModelError, match="has sizes that are neither constant nor computed from extents"):
-        ar.from_onnx(onnx.parser.parse_model(HEAD + SIZES))
-
-
 LAST_AXIS = """(float[n, 4, 3] x) => (float[a, b, c] y) <int64 one = {1}> {
     s = Shape(x) r = Shape(s) d = Sub(r, one) y = CumSum(x, d)
 }"""

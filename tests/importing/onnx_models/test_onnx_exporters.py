@@ -89,7 +89,7 @@ SKIP = """(float[n, 2, h, w] x) => (float[a, b, c, d] y) <float[4] k = {1.0, 1.0
 }"""
 BROKEN = (
     r"'main' is called with inputs of extents for which its model is not defined: h // 2 \* 2 must be h, "
-    r"where h is extent 2 of x; pass inputs of shapes for which this holds"
+    r"where h is extent 2 of x; pass inputs for which this holds"
 )
 
 
@@ -240,7 +240,7 @@ def test_a_branch_that_is_known_is_taken(rows: int | None) -> None:
     ]
     model = model_of(nodes, [None, rows, 3], 2 if rows == 1 else 3, ir_version=8)
     if rows is None:
-        with pytest.raises(ModelError, match=r"squeezes an axis of \w+ elements.*give the inputs numbers"):
+        with pytest.raises(ModelError, match=r"different ranks; give the inputs numbers"):
             ar.from_onnx(model)
         return
     function = ar.from_onnx(model)["main"]
@@ -275,7 +275,7 @@ def test_a_squeeze_of_an_axis_that_each_call_is_checked_for(opset: int, otherwis
     ]
     model = model_of(nodes, [None, None, 3], 2, ir_version=8, opset=opset)
     if otherwise != "Identity":
-        with pytest.raises(ModelError, match=r"squeezes an axis of \w+ elements.*give the inputs numbers"):
+        with pytest.raises(ModelError, match=r"different ranks; give the inputs numbers"):
             ar.from_onnx(model)
         return
     run_model(model, [], (numbers(4, 1, 3),), (numbers(2, 1, 3),))
@@ -305,7 +305,9 @@ def test_a_broken_branch_is_an_error_that_names_it(broken: str) -> None:
         helper.make_node("If", ["condition"], ["z"], **branches),
         helper.make_node("Mul", ["z", "w"], ["y"]),
     ]
-    with pytest.raises(ModelError, match=r"node 'z_1' \(Squeeze\)|lacks its attribute 'else_branch'"):
+    with pytest.raises(
+        ModelError, match=r"node 'z_1' \(Squeeze\)|different ranks|lacks its attribute 'else_branch'"
+    ):
         ar.from_onnx(model_of(nodes, [None, None, 3], 2, ir_version=8))
 
 

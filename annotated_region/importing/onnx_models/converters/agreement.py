@@ -6,7 +6,7 @@ such sums no shape. ONNX requires the extents to be equal, so one input is resha
 the function checks the equation (`annotated_region.importing.equations`).
 
 Where an op broadcasts, an extent of 1 would be valid, too; such a call fails in the check. Extents that are
-computed in the middle of a function, or in a branch of an `If`, stay as they are.
+computed in the middle of a function, or in a branch of an `If`, are checked there.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ def agreeing(node: OnnxNode) -> OnnxNode:
     if len(inputs) < 2 or len(inputs) < len(node.inputs):
         return node
     extents = [list(node.shape(each)) for each in inputs]
+    if node.proto.op_type == "ScatterND":
+        _know_depth(*extents)
     for places in _equal_axes(node, extents):
         common = common_extent([extents[position][axis] for position, axis in places])
         for position, axis in places:
@@ -85,6 +87,12 @@ def _equal_axes(node: OnnxNode, extents: Sequence[Sequence[Extent]]) -> Iterator
             yield from _scattered_axes(extents)
         case name if name in _BROADCASTING:
             yield from _broadcast_axes(extents, 0)
+
+
+def _know_depth(data: Sequence[Extent], indices: list[Extent], updates: Sequence[Extent]) -> None:
+    """How many axes the indices name, which the ranks tell."""
+    if indices:
+        indices[-1] = len(indices) - 1 + len(data) - len(updates)
 
 
 def _scattered_axes(extents: Sequence[Sequence[Extent]]) -> Iterator[list[_Place]]:

@@ -1,4 +1,4 @@
-"""`TopK` of as many elements as extents say; TVM's importer takes a constant number.
+"""`TopK` of as many elements as extents or data say; TVM's importer takes a constant number.
 
 Detectors keep at most as many boxes as there are: ``TopK(scores, Min(n, 1000))`` is the first part of all
 scores in order.
@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from tvm import relax
 
+from annotated_region.importing.onnx_models.converters.expand import computed_extents
 from annotated_region.importing.onnx_models.converters.extent_numbers import numbers_of
 from annotated_region.importing.onnx_models.converters.node import OnnxNode, rank_of
 from annotated_region.importing.onnx_models.converters.registry import converts
@@ -22,9 +23,8 @@ __all__: list[str] = []
 def _largest(node: OnnxNode) -> relax.Expr:
     given = node.inputs[1]
     numbers = None if given is None else numbers_of(node.builder, given)
-    if numbers is None or len(numbers) != 1:
-        raise node.declined("has a number of elements that is neither constant nor computed from extents")
-    (count,) = numbers
+    node.require(numbers is None or len(numbers) == 1, "has several numbers of elements")
+    (count,) = computed_extents(node, node.vector(1, ("int64",), 1), 1) if numbers is None else numbers
     if not isinstance(count, int):
         return _first(node, count)
     return replace(node, inputs=(node.inputs[0], relax.const([count], "int64"))).by_tvm()

@@ -11,6 +11,7 @@ import numpy as np
 from tvm import relax, tirx
 
 from annotated_region.errors import ModelError
+from annotated_region.functions.extent_checks import extent_difference
 from annotated_region.importing.equations import EntryEquations
 from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal
 from annotated_region.tvm_adapter.nodes import Constant
@@ -155,16 +156,29 @@ class OnnxNode:
         return tuple(extent for extent in shape if isinstance(extent, int))
 
     def may_have_extents(self, expr: relax.Expr, extents: Sequence[Extent]) -> bool:
-        """Whether each call can be checked to give the tensor these extents, as a valid model does."""
-        return all(map(self.equations.can_check, self.shape(expr), extents))
+        """Whether the tensor can have these extents in some call, which is checked."""
+        pairs = zip(self.shape(expr), extents, strict=True)
+        return not any(
+            isinstance(one, int) and isinstance(other, int) and one != other for one, other in pairs
+        )
 
     def with_extents(self, expr: relax.Expr, extents: Sequence[Extent]) -> relax.Expr:
         """The tensor with other extents, which it `may_have_extents`; each call is checked."""
         pairs = zip(self.shape(expr), extents, strict=True)
         new = [pair for pair in pairs if not provably_equal(*pair)]
+        if not new:
+            return expr
         for pair in new:
-            self.equations.known.require(*pair)
-        return self.emit(relax.op.reshape(expr, relax.ShapeExpr(extents))) if new else expr
+            self.require_equal(*pair)
+        return self.emit(relax.op.reshape(expr, relax.ShapeExpr(extents)))
+
+    def require_equal(self, one: Extent, other: Extent) -> None:
+        """Check in each call that extents are equal: at its beginning, or here, before what reads them."""
+        if self.equations.can_check(one, other):
+            self.equations.known.require(one, other)
+            return
+        difference = self.emit(relax.ShapeExpr([extent_difference(one, other)]))
+        self.builder.match_cast(difference, relax.ShapeType([tirx.IntImm("int64", 0)]))
 
     def constant(self, expr: relax.Expr) -> np.ndarray | None:
         """The elements of an expression, if it is a constant of the model."""

@@ -8,6 +8,8 @@ normalize the weights of their convolutions are exported so, and TVM refuses the
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from tvm import relax
 
@@ -27,7 +29,7 @@ _OUTPUTS = 5
 @converts("", "LayerNormalization", (2, 3), "axis epsilon stash_type")
 def _layer_normalization(node: OnnxNode) -> relax.Expr:
     """The normalization is TVM's; mean and inverse deviation are at least float32."""
-    whole = node.by_tvm()
+    whole = _with_bias(node).by_tvm()
     norm = node.emit(whole.fields[0] if isinstance(whole, relax.Tuple) else relax.TupleGetItem(whole, 0))
     if not node.makes(1) and not node.makes(2):
         return norm
@@ -42,6 +44,17 @@ def _layer_normalization(node: OnnxNode) -> relax.Expr:
     one = relax.const(1.0, dtype_of(data))
     deviation = node.emit(relax.op.sqrt(relax.op.add(variance, epsilon)))
     return relax.Tuple([norm, mean, node.emit(relax.op.divide(one, deviation))])
+
+
+def _with_bias(node: OnnxNode) -> OnnxNode:
+    """The node with zeros for a bias that it lacks, if the scale has symbolic extents, where TVM fails."""
+    scale = node.tensor(1)
+    shape = node.shape(scale)
+    if node.has(2) or all(isinstance(extent, int) for extent in shape):
+        return node
+    zero = relax.const(0.0, dtype_of(scale))
+    zeros = node.emit(relax.op.full(relax.ShapeExpr(shape), zero, dtype_of(scale)))
+    return replace(node, inputs=(*node.inputs[:2], zeros))
 
 
 def _moments(node: OnnxNode, data: relax.Expr, axes: list[int]) -> tuple[relax.Var, relax.Var]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tvm import relax, tirx
 
 from annotated_region.functions.extent_bounds import bounds_of
+from annotated_region.importing.onnx_models.converters.expand import computed_extents
 from annotated_region.importing.onnx_models.converters.extent_numbers import numbers_of
 from annotated_region.importing.onnx_models.converters.node import FLOATS, OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_models.converters.registry import converts
@@ -48,7 +49,7 @@ def _widths(node: OnnxNode, rank: int) -> list[Extent]:
     """The paddings before and after each axis, as a flat list."""
     given = numbers_of(node.builder, node.inputs[1]) if node.inputs[1] is not None else None
     if given is None:
-        raise node.declined("has paddings that are neither constant nor computed from extents")
+        given = _computed_widths(node)
     axes = _axes(node) if node.has(3) else list(range(rank))
     node.require(len(given) == 2 * len(axes), f"has {len(given)} paddings for {len(axes)} axes; each has two")
     node.require(
@@ -61,6 +62,19 @@ def _widths(node: OnnxNode, rank: int) -> list[Extent]:
     for place, axis in enumerate(axes):
         widths[2 * (axis % rank) : 2 * (axis % rank) + 2] = given[place], given[len(axes) + place]
     return widths
+
+
+def _computed_widths(node: OnnxNode) -> list[Extent]:
+    """Paddings that are data, as differences of extents, since an extent is never below zero."""
+    widths, nothing = node.tensor(1, ("int64",), (1,)), relax.const(0, "int64")
+    (count,) = node.shape(widths)
+    if not isinstance(count, int):
+        raise node.declined(f"has {count} paddings, whose number is not known")
+    added, cropped = (
+        computed_extents(node, node.emit(relax.op.maximum(each, nothing)), count)
+        for each in (widths, node.emit(relax.op.negative(widths)))
+    )
+    return [one - other for one, other in zip(added, cropped, strict=True)]
 
 
 def _axes(node: OnnxNode) -> list[int]:

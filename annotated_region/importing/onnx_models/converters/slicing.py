@@ -229,14 +229,11 @@ def _part(node: OnnxNode, data: relax.Expr, windows: Sequence[_AxisSlice], *, is
 
 
 def require_order(node: OnnxNode, low: Extent, high: Extent) -> None:
-    """Each call is checked for the order of two extents.
-
-    Not if it holds for any extents, or if one of the two is unknown when a call begins.
-    """
+    """Each call is checked for the order of two extents, unless it holds for any extents."""
     if isinstance(low, int) and isinstance(high, int) and low <= high:
         return
-    if bounds_of(high - low)[0] < 0 and all(map(node.equations.is_known_at_entry, (low, high))):
-        node.equations.known.require(tirx.Min(_expression(low), _expression(high)), low)
+    if bounds_of(high - low)[0] < 0:
+        node.require_equal(tirx.Min(_expression(low), _expression(high)), low)
 
 
 def _expression(extent: Extent) -> relax.Expr:

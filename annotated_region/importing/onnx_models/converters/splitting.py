@@ -1,4 +1,4 @@
-"""`Split` into parts whose sizes are computed from extents; TVM's importer takes constant sizes."""
+"""`Split` into parts whose sizes are computed; TVM's importer takes constant sizes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from itertools import accumulate
 
 from tvm import relax
 
+from annotated_region.importing.onnx_models.converters.expand import computed_extents
 from annotated_region.importing.onnx_models.converters.extent_numbers import numbers_of
 from annotated_region.importing.onnx_models.converters.node import OnnxNode, rank_of
 from annotated_region.importing.onnx_models.converters.registry import converts
@@ -19,9 +20,7 @@ __all__: list[str] = []
 def _split(node: OnnxNode) -> relax.Expr:
     """Parts of known sizes are left to TVM, but for empty ones of an unknown extent, where it fails."""
     given = node.inputs[1] if node.has(1) else None
-    sizes = None if given is None else numbers_of(node.builder, given)
-    if given is not None and sizes is None:
-        raise node.declined("has sizes that are neither constant nor computed from extents")
+    sizes = None if given is None else _sizes(node, given)
     known = [each for each in sizes or () if isinstance(each, int)]
     is_empty = 0 in known and not isinstance(node.shape(node.tensor(0))[_axis(node)], int)
     if sizes is not None and (is_empty or len(known) < len(sizes)):
@@ -30,17 +29,27 @@ def _split(node: OnnxNode) -> relax.Expr:
     return plain.by_tvm(tvm_custom={"num_outputs": len(node.proto.output)})
 
 
+def _sizes(node: OnnxNode, given: relax.Expr) -> list[Extent]:
+    """The sizes of all parts; variables where only the call computes them."""
+    known = numbers_of(node.builder, given)
+    if known is not None:
+        return known
+    return list(
+        computed_extents(node, node.vector(1, ("int64",), len(node.proto.output)), len(node.proto.output))
+    )
+
+
 def _parts(node: OnnxNode, sizes: list[Extent]) -> relax.Expr:
     data = node.tensor(0)
     axis = _axis(node)
     ends = list(accumulate(sizes))
     whole = node.shape(data)[axis]
-    node.require(
-        node.equations.can_check(ends[-1], whole),
-        f"splits an axis of {whole} elements into {', '.join(map(str, sizes))}",
-    )
     if not provably_equal(ends[-1], whole):
-        node.equations.known.require(ends[-1], whole)
+        node.require(
+            not all(isinstance(each, int) for each in (ends[-1], whole)),
+            f"splits an axis of {whole} elements into {', '.join(map(str, sizes))}",
+        )
+        node.require_equal(ends[-1], whole)
     for size in sizes:
         require_order(node, 0, size)
     parts = [

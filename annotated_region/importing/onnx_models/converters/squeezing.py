@@ -32,21 +32,7 @@ def _squeezed(node: OnnxNode) -> relax.Expr:
     wanted = [1 if axis in squeezed else extent for axis, extent in enumerate(extents)]
     if any(isinstance(extents[axis], int) and extents[axis] != 1 for axis in squeezed):
         return node.by_tvm()
-    _require_one(node, [extents[axis] for axis in sorted(squeezed)])
     return relax.op.squeeze(node.with_extents(data, wanted), sorted(squeezed))
-
-
-def _require_one(node: OnnxNode, extents: list[Extent]) -> None:
-    """Decline extents that no check at the beginning of a call can tell to be 1, as in a branch of an `If`.
-
-    PyTorch exports ``x.squeeze(2)`` as such a branch, which is taken if the extent is 1.
-    """
-    unknown = next((each for each in extents if not node.equations.can_check(each, 1)), None)
-    node.require(
-        unknown is None,
-        f"squeezes an axis of {unknown} elements, which may not be one when it runs; "
-        "give the inputs numbers for their extents (shape_dict, --shape)",
-    )
 
 
 def _extents(node: OnnxNode) -> tuple[Extent, ...]:
