@@ -37,6 +37,8 @@ Column: TypeAlias = Callable[[PrimExpr], PrimExpr]
 GATES: Mapping[RecurrentCell, int] = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _INDEX, _LANES = "int64", 16
 """The type of indices, and the columns that are added up at once where their number allows it."""
+_ROWS = (8, 4, 1)
+"""The rows of a weight that are added up at once: the most that divide their number."""
 
 _ACTIVATIONS: Mapping[str, LoopActivation] = {
     "relu": lambda value: tirx.Max(value, tirx.FloatImm(_dtype_of(value), 0.0)),
@@ -238,18 +240,23 @@ class _LoopWriter:
                 self.sums, self._wide(_element(self.bias, place)) if self.loop.has_bias else zero, place
             )
 
-        def add(row: PrimExpr) -> tirx.Stmt:
-            def summand(column: PrimExpr) -> tirx.Stmt:
+        def summand(row: PrimExpr, place: PrimExpr) -> PrimExpr:
+            return state(row) * self._wide(_element(self.weight, row, place))
+
+        def add(first_row: PrimExpr, count: int) -> tirx.Stmt:
+            def store(column: PrimExpr) -> tirx.Stmt:
                 place = column + first
-                return _store(
-                    self.sums,
-                    _element(self.sums, place) + state(row) * self._wide(_element(self.weight, row, place)),
-                    place,
-                )
+                total = _element(self.sums, place)
+                for number in range(count):
+                    total = total + summand(first_row + number, place)
+                return _store(self.sums, total, place)
 
-            return _columns(last - first, summand)
+            return _columns(last - first, store)
 
-        return [_columns(last - first, begin), _loop("row", self.loop.hidden, add)]
+        # Several rows at once, because the sums are read and written for each of them otherwise.
+        count = next(each for each in _ROWS if self.loop.hidden % each == 0)
+        rows = _loop("rows", self.loop.hidden // count, lambda number: add(number * count, count))
+        return [_columns(last - first, begin), rows]
 
     def _wide(self, value: PrimExpr) -> PrimExpr:
         return value if self.computed == self.loop.dtype else tirx.Cast(self.computed, value)
