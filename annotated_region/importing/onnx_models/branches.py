@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import tvm
 from tvm import relax, tirx
 
 from annotated_region.functions.shape_variables import variables_in
@@ -32,6 +33,12 @@ class _BranchBuilder(relax.BlockBuilder):
     def lookup_binding(self, var: relax.Var) -> relax.Expr | None:
         found = super().lookup_binding(var)
         return self._outer.lookup_binding(var) if found is None else found
+
+    def add_func(self, func: tvm.ir.BaseFunc, func_name: str) -> tvm.ir.GlobalVar:
+        """Loops that a branch calls belong to the module."""
+        if isinstance(func, tirx.PrimFunc):
+            return self._outer.add_func(func, func_name)
+        return super().add_func(func, func_name)
 
 
 class BranchingImporter(OnnxGraphImporter):

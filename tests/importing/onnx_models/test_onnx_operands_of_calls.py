@@ -11,6 +11,8 @@ import pytest
 import tvm
 from kits.importing.onnx_texts import HEAD, machine_of
 
+OPERATORS = HEAD.replace('"" : 17', '"" : 18, "com.microsoft" : 1')
+
 Call = tuple[np.ndarray, ...]
 
 
@@ -24,7 +26,7 @@ def listed(*given: int) -> np.ndarray:
 
 def compare(text: str, target: str, calls: Sequence[Call]) -> None:
     """All results of each call, beside ONNX Runtime."""
-    model = onnx.parser.parse_model(HEAD.replace("17", "18") + text)
+    model = onnx.parser.parse_model(OPERATORS + text)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     machine = machine_of(model, [target] if target else [])
     for call in calls:
@@ -78,6 +80,17 @@ OPERANDS: Mapping[str, tuple[str, Sequence[Call]]] = {
         "(float[n, m, 3] x, float[k, 3] w) => (float[a, b, c] y) { y = LayerNormalization<axis = 1>(x, w) }",
         [(numbers(2, 4, 3), numbers(4, 3)), (numbers(1, 2, 3), numbers(2, 3))],
     ),
+    "a skipped norm with a bias": (
+        """(float[n, 3, m] x, float[k] w, float[l] b) => (float[a, c, d] y) {
+            s = com.microsoft.SkipLayerNormalization(x, x, w) y = com.microsoft.FastGelu(s, b)
+        }""",
+        [(numbers(2, 3, 4), numbers(4), numbers(4)), (numbers(1, 3, 2), numbers(2), numbers(2))],
+    ),
+    "a product of packed weights": (
+        """(float[n, m] x, uint8[4, 1, 8] w, float[4] s) => (float[a, b] y)
+            { y = com.microsoft.MatMulNBits<K = 16, N = 4, bits = 4, block_size = 16>(x, w, s) }""",
+        [(numbers(2, 16), np.arange(32, dtype="uint8").reshape(4, 1, 8), numbers(4))],
+    ),
     "scattered numbers": (
         "(float[n, m] x, int64[k, d] i, float[k] u) => (float[a, b] y) { y = ScatterND(x, i, u) }",
         [
@@ -117,7 +130,7 @@ def test_more_than_there_is_is_refused() -> None:
         ("the largest", (numbers(4, 9), listed(5))),
         ("parts", (numbers(4, 3), listed(1, 4))),
     ):
-        machine = machine_of(onnx.parser.parse_model(HEAD.replace("17", "18") + OPERANDS[name][0]))
+        machine = machine_of(onnx.parser.parse_model(OPERATORS + OPERANDS[name][0]))
         with pytest.raises(ValueError, match="is computed in the call"):
             machine["main"](*map(tvm.runtime.tensor, given))
 
@@ -139,6 +152,21 @@ def test_a_branch_is_only_computed_where_it_is_taken(target: str) -> None:
 
 
 def test_a_branch_checks_its_extents() -> None:
-    machine = machine_of(onnx.parser.parse_model(HEAD.replace("17", "18") + LAZY))
+    machine = machine_of(onnx.parser.parse_model(OPERATORS + LAZY))
     with pytest.raises(RuntimeError, match="match_cast"):
         machine["main"](tvm.runtime.tensor(numbers(4, 3)), tvm.runtime.tensor(np.array(True)))
+
+
+LAYER_IN_A_BRANCH = """(float[n, 1, 2] x, bool c, float[1, 3, 2] w, float[1, 3, 3] r)
+    => (float[a, b, d, e] y) {
+    y = If(c) <
+        then_branch = t () => (float[a, b, d, e] u) { u, h = RNN<hidden_size = 3>(x, w, r) },
+        else_branch = e () => (float[a, b, d, e] v) { f = Neg(x) v, g = RNN<hidden_size = 3>(f, w, r) }
+    >
+}"""
+
+
+def test_a_branch_may_have_a_loop() -> None:
+    weights = (numbers(1, 3, 2), numbers(1, 3, 3))
+    calls = [(numbers(length, 1, 2), np.array(length < 3), *weights) for length in (2, 3)]
+    compare(LAYER_IN_A_BRANCH, "", calls)

@@ -59,7 +59,7 @@ def test_directions(op, direction):
 @pytest.mark.parametrize(
     ("op", "given", "attributes"),
     [
-        ("LSTM", "WR", {}),
+        ("LSTM", "WR", {"input_forget": 0}),
         ("LSTM", "WRBHC", {}),
         ("LSTM", "WRBHCP", {}),
         ("LSTM", "WRP", {"activations": ["Tanh", "Sigmoid", "Relu"] * 2}),
@@ -149,14 +149,40 @@ def test_what_a_loop_does_not_compute_is_declined(op, attributes, named):
         ar.from_onnx(_of_any_length(model))
 
 
-def test_weights_of_bytes_need_a_known_length():
-    x = np.zeros((LENGTH, 1, SIZE), "float32")
+@pytest.mark.parametrize(("direction", "by_column"), [("bidirectional", False), ("reverse", True)])
+def test_weights_of_bytes(direction, by_column):
+    """ONNX Runtime quantizes the state of each step by its own range, if the batch is one."""
+    rng = np.random.default_rng(3)
+    count, rows = DIRECTIONS[direction], 4 * HIDDEN
+    per = (count, rows) if by_column else (count,)
     constants = {
-        "W": np.zeros((1, SIZE, 4 * HIDDEN), "int8"), "R": np.zeros((1, HIDDEN, 4 * HIDDEN), "int8"),
-        "s": np.ones(1, "float32"), "z": np.zeros(1, "int8"),
+        "W": rng.integers(0, 255, (count, SIZE, rows), "uint8"),
+        "R": rng.integers(0, 255, (count, HIDDEN, rows), "uint8"),
+        "B": rng.standard_normal((count, 2 * rows)).astype("float32"),
+        "P": rng.standard_normal((count, 3 * HIDDEN)).astype("float32"),
+        "s": (0.01 + 0.01 * rng.random(per)).astype("float32"),
+        "z": np.full(per, 120, "uint8"),
+    }
+    node = Node(
+        "DynamicQuantizeLSTM", "x W R B - - - P s z s z", "y h c", CONTRIBUTED,
+        direction=direction, hidden_size=HIDDEN,
+    )  # fmt: skip
+    (x,) = _sequences(7, batch=1)
+    model = _of_any_length(model_of_nodes([node], {"x": x}, constants, "y h c"))
+    assert _differences(model, [x]) <= 1e-5
+
+
+def test_weights_of_bytes_for_several_sequences_are_those_of_a_known_length():
+    """Their states share a range, as where the steps are unrolled."""
+    rng = np.random.default_rng(4)
+    constants = {
+        "W": rng.integers(-99, 99, (1, SIZE, 4 * HIDDEN), "int8"),
+        "R": rng.integers(-99, 99, (1, HIDDEN, 4 * HIDDEN), "int8"),
+        "s": np.full(1, 0.01, "float32"), "z": np.zeros(1, "int8"),
     }  # fmt: skip
     node = Node("DynamicQuantizeLSTM", "x W R - - - - - s z s z", "y h c", CONTRIBUTED, hidden_size=HIDDEN)
-    model = _of_any_length(model_of_nodes([node], {"x": x}, constants, "y h c"))
-    with pytest.raises(ModelError, match="has a sequence of length steps; it is unrolled"):
-        ar.from_onnx(model)
-    assert ar.from_onnx(model, shape_dict={"x": [LENGTH, None, None]})
+    (x,) = _sequences(LENGTH)
+    model = model_of_nodes([node], {"x": x}, constants, "y h c")
+    expected = by_tvm(ar.from_onnx(model), {"x": x})
+    for left, right in zip(by_tvm(ar.from_onnx(_of_any_length(model)), {"x": x}), expected, strict=True):
+        assert np.abs(left - right).max() <= 1e-6

@@ -53,10 +53,12 @@ def _product(node: OnnxNode) -> relax.Expr:
         size & (size - 1) == 0, f"has the attribute 'block_size' of {size}, which is not a power of two"
     )
     data = node.tensor(0, _HALVES)
+    shape = (*node.shape(data)[:-1], rows)
     node.require(
-        rank_of(data) >= 1 and node.shape(data)[-1] == rows,
+        rank_of(data) >= 1 and node.may_have_extents(data, shape),
         f"has an input 0 whose last extent is not its attribute 'K', {rows}",
     )
+    data = node.with_extents(data, shape)
     weight = _weight(node, bits, rows, columns, size, dtype_of(data))
     result = relax.op.matmul(data, relax.op.permute_dims(weight, [1, 0]))
     if node.has(5):

@@ -126,10 +126,11 @@ class OnnxNode:
         return self.tensor(position, dtypes, ranks) if self.has(position) else None
 
     def vector(self, position: int, dtypes: Collection[str], length: int) -> relax.Expr:
-        """An input that is a vector of `length` elements."""
+        """An input that is a vector of `length` elements; each call is checked where that is not known."""
         expr = self.tensor(position, dtypes, (1,))
-        self.require_shape(position, expr, (length,))
-        return expr
+        if not self.may_have_extents(expr, (length,)):
+            self.require_shape(position, expr, (length,))
+        return self.with_extents(expr, (length,))
 
     def require_shape(self, position: int, expr: relax.Expr, shape: tuple[int, ...]) -> None:
         """Decline the node unless the input has exactly this shape."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tvm import relax
+from tvm import relax, tirx
 
 from annotated_region.importing.onnx_models.converters.activations import (
     Activation,
@@ -34,7 +34,8 @@ MOST_STEPS = 4096
 """A layer with more steps is a loop."""
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 _SEQUENCE_LENS, _INITIAL = 4, 5
-_UNROLLED = ("activation_alpha", "activation_beta", "clip", "input_forget")
+_COUPLED = "input_forget"
+_UNROLLED = ("activation_alpha", "activation_beta", "clip", _COUPLED)
 """The attributes that loops do not compute."""
 
 
@@ -187,7 +188,8 @@ class Layer:
         named = list(self.node.texts("activations")) or list(usual) * self.directions
         names = named[index * len(usual) :][: len(usual)]
         found = [each for each in map(loop_activation, names) if each is not None]
-        others = [name for name in _UNROLLED if name in self.node.attributes]
+        given = self.node.attributes
+        others = [name for name in _UNROLLED if name in given and (name != _COUPLED or given[name].i)]
         self.node.require(
             len(found) == len(usual) and not others,
             f"has a sequence of {self.length} steps and {', '.join(others or names)}, which only those of a "
@@ -250,14 +252,19 @@ class Layer:
 
     def run_loop(self, index: int, gates: relax.Expr, loop: RecurrentLoop, further: State) -> Run:
         """Run one direction as a loop; `further` are its bias and peepholes."""
-        builder, initial, lengths = self.node.builder, self.initial(index), self.lengths
+        lengths = self.lengths
         if lengths is not None:
             further = (*further, self.node.with_extents(lengths, (self.batch,)))
-        function = builder.add_func(loop.function(), f"{loop.cell.lower()}_loop")
-        given = [gates, self.recurrent_weight(index), *further, *initial]
+        given = (gates, self.recurrent_weight(index), *further)
+        return self.run_function(index, f"{loop.cell.lower()}_loop", loop.function(), given)
+
+    def run_function(self, index: int, name: str, function: tirx.PrimFunc, operands: State) -> Run:
+        """Run one direction by a function that takes the operands, and the initial states."""
+        called = self.node.builder.add_func(function, name)
+        given = [*operands, *self.initial(index)]
         results = relax.TensorType((self.length, self.batch, self.hidden), self.dtype)
         last = relax.TensorType((self.batch, self.hidden), self.dtype)
-        made = self.node.emit(relax.call_tir(function, given, [results, *[last] * self.states]))
+        made = self.node.emit(relax.call_tir(called, given, [results, *[last] * self.states]))
         parts = [self.node.emit(relax.TupleGetItem(made, number)) for number in range(1 + self.states)]
         return Run(parts[0], tuple(parts[1:]))
 

@@ -19,8 +19,8 @@ from annotated_region.importing.onnx_models.converters.cells import gru_cell, ls
 from annotated_region.importing.onnx_models.converters.integer_ops import dynamically_quantized
 from annotated_region.importing.onnx_models.converters.node import FLOATS, OnnxNode, dtype_of
 from annotated_region.importing.onnx_models.converters.quantization import BYTES
+from annotated_region.importing.onnx_models.converters.quantized_loops import quantized_loop
 from annotated_region.importing.onnx_models.converters.recurrence import (
-    MOST_STEPS,
     Layer,
     Product,
     Run,
@@ -129,11 +129,6 @@ def _quantized_lstm(node: OnnxNode) -> relax.Expr:
     node.require(width % 4 == 0, "has weights that are not those of four gates")
     layer = Layer(node, weight, recurrent, gates=4, states=2, hidden=width // 4, transposed=True)
     require_known(layer, directions)
-    node.require(
-        layer.steps is not None,
-        f"has a sequence of {layer.length} steps; it is unrolled, up to {MOST_STEPS} steps in all; give it a "
-        "number (shape_dict, --shape)",
-    )
     node.require(layer.lengths is None, "has the input 'sequence_lens', which is not supported")
     for scale_at in (8, 10):
         _require_scales(node, scale_at, (directions, width))
@@ -142,7 +137,17 @@ def _quantized_lstm(node: OnnxNode) -> relax.Expr:
         input_product, product = (_integer_product(layer, index, at) for at in (1, 2))
         return _lstm_run(layer, index, product, input_product)
 
-    return _results(layer, run)
+    return _results(layer, run if layer.steps is not None else lambda index: _quantized_loop(layer, index))
+
+
+def _quantized_loop(layer: Layer, index: int) -> Run:
+    node = layer.node
+    peepholes = (layer.part(node.tensor(7), index),) if node.has(7) else ()
+    loop = _loop(layer, "LSTM", index, _LSTM_FUNCTIONS, has_peepholes=bool(peepholes))
+    gates = layer.input_part(index, layer.bias_sum(index), _integer_product(layer, index, 1))
+    weight, scale = _whole_weight(layer, index, 2)
+    scales = node.emit(relax.op.broadcast_to(scale, relax.ShapeExpr([4 * layer.hidden])))
+    return layer.run_function(index, "lstm_loop", quantized_loop(loop), (gates, weight, scales, *peepholes))
 
 
 def _require_scales(node: OnnxNode, position: int, shape: tuple[int, int]) -> None:
@@ -183,9 +188,7 @@ def _integer_product(layer: Layer, index: int, position: int) -> Product:
     The zero point is subtracted from the weights once, not at each step, where every step would have a copy.
     """
     node = layer.node
-    weight = layer.part(node.tensor(position), index)
-    scale, zero = (layer.part(node.tensor(at), index) for at in (6 + 2 * position, 7 + 2 * position))
-    shifted = _less(node, weight, zero)
+    shifted, scale = _whole_weight(layer, index, position)
 
     def product(state: relax.Expr) -> relax.Expr:
         data, data_scale, data_zero = dynamically_quantized(node, state)
@@ -193,6 +196,13 @@ def _integer_product(layer: Layer, index: int, position: int) -> Product:
         return relax.op.multiply(relax.op.astype(sums, "float32"), relax.op.multiply(data_scale, scale))
 
     return product
+
+
+def _whole_weight(layer: Layer, index: int, position: int) -> tuple[relax.Expr, relax.Expr]:
+    """The 8-bit weights less their zero points, and the scale."""
+    weight = layer.part(layer.node.tensor(position), index)
+    scale, zero = (layer.part(layer.node.tensor(at), index) for at in (6 + 2 * position, 7 + 2 * position))
+    return _less(layer.node, weight, zero), scale
 
 
 def _less(node: OnnxNode, data: relax.Expr, zero: relax.Expr) -> relax.Expr:

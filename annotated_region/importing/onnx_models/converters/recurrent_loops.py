@@ -27,7 +27,20 @@ from tvm import tirx
 from annotated_region.tvm_adapter.nodes import BufferType, PrimExpr, SBlock, SBlockRealize
 from annotated_region.tvm_adapter.types import expect
 
-__all__ = ["LoopActivation", "RecurrentCell", "RecurrentLoop", "loop_activation"]
+__all__ = [
+    "LoopActivation",
+    "LoopWriter",
+    "RecurrentCell",
+    "RecurrentLoop",
+    "columns_of",
+    "element",
+    "loop_activation",
+    "loop_of",
+    "number_of",
+    "store",
+    "together",
+    "whole_function",
+]
 
 LoopActivation: TypeAlias = Callable[[PrimExpr], PrimExpr]
 RecurrentCell: TypeAlias = Literal["LSTM", "GRU", "RNN"]
@@ -95,10 +108,10 @@ class RecurrentLoop:
 
     def function(self) -> tirx.PrimFunc:
         """The loop as a function; see the module for its parameters."""
-        return _LoopWriter(self).function()
+        return LoopWriter(self).function()
 
 
-class _LoopWriter:
+class LoopWriter:
     """Writes the function of a loop."""
 
     def __init__(self, loop: RecurrentLoop) -> None:
@@ -107,21 +120,21 @@ class _LoopWriter:
         self.computed = "float32" if loop.dtype == "float16" else loop.dtype
         self.length, self.batch = (tirx.Var(name, _INDEX) for name in ("length", "batch"))
         pair = (self.batch, loop.hidden)
-        self.gates = self._buffer("gates", (self.length, self.batch, self.width))
-        self.weight = self._buffer("weight", (loop.hidden, self.width))
-        self.bias = self._buffer("bias", (self.width,))
-        self.peepholes = self._buffer("peepholes", (3 * loop.hidden,))
+        self.gates = self.buffer("gates", (self.length, self.batch, self.width))
+        self.weight = self.buffer("weight", (loop.hidden, self.width))
+        self.bias = self.buffer("bias", (self.width,))
+        self.peepholes = self.buffer("peepholes", (3 * loop.hidden,))
         self.lengths = tirx.decl_buffer((self.batch,), "int32", "lengths")
-        self.initial = [self._buffer(f"initial_{number}", pair) for number in range(loop.states)]
-        self.result = self._buffer("result", (self.length, self.batch, loop.hidden))
-        self.last = [self._buffer(f"last_{number}", pair) for number in range(loop.states)]
+        self.initial = [self.buffer(f"initial_{number}", pair) for number in range(loop.states)]
+        self.result = self.buffer("result", (self.length, self.batch, loop.hidden))
+        self.last = [self.buffer(f"last_{number}", pair) for number in range(loop.states)]
         self.sums = tirx.decl_buffer((self.width,), self.computed, "sums")
         self.reset = tirx.decl_buffer((loop.hidden,), self.computed, "reset")
         # Where the statements that are written compute.
-        self.step: PrimExpr = _number(0)
-        self.row: PrimExpr = _number(0)
+        self.step: PrimExpr = number_of(0)
+        self.row: PrimExpr = number_of(0)
 
-    def _buffer(self, name: str, shape: tuple[PrimExpr | int, ...]) -> tirx.Buffer:
+    def buffer(self, name: str, shape: tuple[PrimExpr | int, ...]) -> tirx.Buffer:
         return tirx.decl_buffer(shape, self.loop.dtype, name)
 
     def function(self) -> tirx.PrimFunc:
@@ -130,46 +143,47 @@ class _LoopWriter:
         optional = {"bias": loop.has_bias, "peepholes": loop.has_peepholes, "lengths": loop.has_lengths}
         given = [getattr(self, name) for name, is_given in optional.items() if is_given]
         parameters = [self.gates, self.weight, *given, *self.initial, self.result, *self.last]
-        body = _loop("b", self.batch, self._sequence, tirx.ForKind.PARALLEL)
-        whole = SBlockRealize([], True, SBlock([], [], [], "root", body))
-        return tirx.PrimFunc(parameters, whole).with_attr("tirx.noalias", True)
+        return whole_function(parameters, loop_of("b", self.batch, self._sequence, tirx.ForKind.PARALLEL))
 
     def _sequence(self, row: PrimExpr) -> tirx.Stmt:
         """All steps of one sequence of the batch."""
         self.row = row
-        pairs = list(zip(self.last, self.initial, strict=True))
-
-        def begin(column: PrimExpr) -> tirx.Stmt:
-            return _together(
-                [_store(last, _element(first, row, column), row, column) for last, first in pairs]
-            )
-
-        return _together(
+        return together(
             [
                 tirx.AllocBuffer(self.sums),
                 *([tirx.AllocBuffer(self.reset)] if self.loop.cell == "GRU" else []),
-                _columns(self.loop.hidden, begin),
-                _loop("t", self.length, self._step),
+                self.begin(),
+                loop_of("t", self.length, self.at_step),
             ]
         )
 
-    def _step(self, number: PrimExpr) -> tirx.Stmt:
+    def begin(self) -> tirx.Stmt:
+        """The state before the first step."""
+        pairs = list(zip(self.last, self.initial, strict=True))
+        return columns_of(
+            self.loop.hidden,
+            lambda column: together(
+                [store(last, element(first, self.row, column), self.row, column) for last, first in pairs]
+            ),
+        )
+
+    def at_step(self, number: PrimExpr) -> tirx.Stmt:
         """One step: the state and the result; behind the end of a sequence the state stays."""
         self.step = self.length - 1 - number if self.loop.is_reversed else number
         cells = {"LSTM": self._lstm, "GRU": self._gru, "RNN": self._rnn}
-        step = _together(
-            [*cells[self.loop.cell](), self._results(lambda column: _element(self.last[0], self.row, column))]
+        step = together(
+            [*cells[self.loop.cell](), self._results(lambda column: element(self.last[0], self.row, column))]
         )
         if not self.loop.has_lengths:
             return step
         nothing = self._results(lambda _column: tirx.FloatImm(self.loop.dtype, 0.0))
-        is_inside = self.step < tirx.Cast(_INDEX, _element(self.lengths, self.row))
+        is_inside = self.step < tirx.Cast(_INDEX, element(self.lengths, self.row))
         return tirx.IfThenElse(is_inside, step, nothing)
 
     def _results(self, value: Column) -> tirx.Stmt:
-        return _columns(
+        return columns_of(
             self.loop.hidden,
-            lambda column: _store(self.result, value(column), self.step, self.row, column),
+            lambda column: store(self.result, value(column), self.step, self.row, column),
         )
 
     # -- cells ------------------------------------------------------------------------------------
@@ -190,9 +204,9 @@ class _LoopWriter:
             return self._set(0, o * squash(after), column)
 
         return [
-            *self._product(lambda row: self._state(0, row), 0, self.width),
-            _columns(self.loop.hidden, cell),
-            _columns(self.loop.hidden, state),
+            *self.product(lambda row: self._state(0, row), 0, self.width),
+            columns_of(self.loop.hidden, cell),
+            columns_of(self.loop.hidden, state),
         ]
 
     def _gru(self) -> list[tirx.Stmt]:
@@ -201,7 +215,7 @@ class _LoopWriter:
         border = 2 * self.loop.hidden
 
         def reset(column: PrimExpr) -> tirx.Stmt:
-            return _store(self.reset, gate(self._gate(1, column)) * self._state(0, column), column)
+            return store(self.reset, gate(self._gate(1, column)) * self._state(0, column), column)
 
         def state(column: PrimExpr) -> tirx.Stmt:
             before, z = self._state(0, column), gate(self._gate(0, column))
@@ -212,62 +226,62 @@ class _LoopWriter:
             return self._set(0, (tirx.FloatImm(self.computed, 1.0) - z) * new + z * before, column)
 
         if self.loop.resets_behind:
-            product = self._product(lambda row: self._state(0, row), 0, self.width)
+            product = self.product(lambda row: self._state(0, row), 0, self.width)
         else:
             product = [
-                *self._product(lambda row: self._state(0, row), 0, border),
-                _columns(self.loop.hidden, reset),
-                *self._product(lambda row: _element(self.reset, row), border, self.width),
+                *self.product(lambda row: self._state(0, row), 0, border),
+                columns_of(self.loop.hidden, reset),
+                *self.product(lambda row: element(self.reset, row), border, self.width),
             ]
-        return [*product, _columns(self.loop.hidden, state)]
+        return [*product, columns_of(self.loop.hidden, state)]
 
     def _rnn(self) -> list[tirx.Stmt]:
         (update,) = self.loop.functions
         return [
-            *self._product(lambda row: self._state(0, row), 0, self.width),
-            _columns(self.loop.hidden, lambda column: self._set(0, update(self._gate(0, column)), column)),
+            *self.product(lambda row: self._state(0, row), 0, self.width),
+            columns_of(self.loop.hidden, lambda column: self._set(0, update(self._gate(0, column)), column)),
         ]
 
     # -- parts of cells ---------------------------------------------------------------------------
 
-    def _product(self, state: Column, first: int, last: int) -> list[tirx.Stmt]:
+    def product(self, state: Column, first: int, last: int) -> list[tirx.Stmt]:
         """The columns from `first` on, before `last`, of the product of a state with the weight."""
 
         def begin(column: PrimExpr) -> tirx.Stmt:
             place = column + first
             zero = tirx.FloatImm(self.computed, 0.0)
-            return _store(
-                self.sums, self._wide(_element(self.bias, place)) if self.loop.has_bias else zero, place
+            return store(
+                self.sums, self._wide(element(self.bias, place)) if self.loop.has_bias else zero, place
             )
 
         def summand(row: PrimExpr, place: PrimExpr) -> PrimExpr:
-            return state(row) * self._wide(_element(self.weight, row, place))
+            return state(row) * self._wide(element(self.weight, row, place))
 
         def add(first_row: PrimExpr, count: int) -> tirx.Stmt:
-            def store(column: PrimExpr) -> tirx.Stmt:
+            def sum_up(column: PrimExpr) -> tirx.Stmt:
                 place = column + first
-                total = _element(self.sums, place)
+                total = element(self.sums, place)
                 for number in range(count):
                     total = total + summand(first_row + number, place)
-                return _store(self.sums, total, place)
+                return store(self.sums, total, place)
 
-            return _columns(last - first, store)
+            return columns_of(last - first, sum_up)
 
         # Several rows at once, because the sums are read and written for each of them otherwise.
         count = next(each for each in _ROWS if self.loop.hidden % each == 0)
-        rows = _loop("rows", self.loop.hidden // count, lambda number: add(number * count, count))
-        return [_columns(last - first, begin), rows]
+        rows = loop_of("rows", self.loop.hidden // count, lambda number: add(number * count, count))
+        return [columns_of(last - first, begin), rows]
 
     def _wide(self, value: PrimExpr) -> PrimExpr:
         return value if self.computed == self.loop.dtype else tirx.Cast(self.computed, value)
 
     def _given(self, gate: int, column: PrimExpr) -> PrimExpr:
         """The input's part of a gate."""
-        return self._wide(_element(self.gates, self.step, self.row, column + gate * self.loop.hidden))
+        return self._wide(element(self.gates, self.step, self.row, column + gate * self.loop.hidden))
 
     def _sum(self, gate: int, column: PrimExpr) -> PrimExpr:
         """The state's part of a gate."""
-        return _element(self.sums, column + gate * self.loop.hidden)
+        return element(self.sums, column + gate * self.loop.hidden)
 
     def _gate(self, gate: int, column: PrimExpr) -> PrimExpr:
         """Both parts of a gate."""
@@ -277,16 +291,22 @@ class _LoopWriter:
         """What a gate sees of the cell."""
         if not self.loop.has_peepholes:
             return tirx.FloatImm(self.computed, 0.0)
-        return self._wide(_element(self.peepholes, column + peephole * self.loop.hidden)) * cell
+        return self._wide(element(self.peepholes, column + peephole * self.loop.hidden)) * cell
 
     def _state(self, number: int, column: PrimExpr) -> PrimExpr:
-        return self._wide(_element(self.last[number], self.row, column))
+        return self._wide(element(self.last[number], self.row, column))
 
     def _set(self, number: int, value: PrimExpr, column: PrimExpr) -> tirx.Stmt:
-        return _store(self.last[number], value, self.row, column)
+        return store(self.last[number], value, self.row, column)
 
 
-def _element(buffer: tirx.Buffer, *places: PrimExpr) -> PrimExpr:
+def whole_function(parameters: Sequence[tirx.Buffer], body: tirx.Stmt) -> tirx.PrimFunc:
+    """A function of tensors that share no memory."""
+    whole = SBlockRealize([], True, SBlock([], [], [], "root", body))
+    return tirx.PrimFunc(list(parameters), whole).with_attr("tirx.noalias", True)
+
+
+def element(buffer: tirx.Buffer, *places: PrimExpr) -> PrimExpr:
     return tirx.BufferLoad(buffer, list(places))
 
 
@@ -294,35 +314,35 @@ def _dtype_of(value: PrimExpr) -> str:
     return str(expect(tvm.ir.PrimType, value.ty).dtype)
 
 
-def _store(buffer: tirx.Buffer, value: PrimExpr, *places: PrimExpr) -> tirx.Stmt:
+def store(buffer: tirx.Buffer, value: PrimExpr, *places: PrimExpr) -> tirx.Stmt:
     wanted, found = str(expect(BufferType, buffer.ty).dtype), _dtype_of(value)
     return tirx.BufferStore(buffer, value if wanted == found else tirx.Cast(wanted, value), list(places))
 
 
-def _together(statements: Sequence[tirx.Stmt]) -> tirx.Stmt:
+def together(statements: Sequence[tirx.Stmt]) -> tirx.Stmt:
     return statements[0] if len(statements) == 1 else tirx.SeqStmt(list(statements))
 
 
-def _loop(
+def loop_of(
     name: str,
     extent: PrimExpr | int,
     body: Callable[[PrimExpr], tirx.Stmt],
     kind: tirx.ForKind = tirx.ForKind.SERIAL,
 ) -> tirx.Stmt:
     index = tirx.Var(name, _INDEX)
-    return tirx.For(index, _number(0), _number(extent), kind, body(index))
+    return tirx.For(index, number_of(0), number_of(extent), kind, body(index))
 
 
-def _number(extent: PrimExpr | int) -> PrimExpr:
+def number_of(extent: PrimExpr | int) -> PrimExpr:
     return tirx.IntImm(_INDEX, extent) if isinstance(extent, int) else extent
 
 
-def _columns(count: int, body: Callable[[PrimExpr], tirx.Stmt]) -> tirx.Stmt:
+def columns_of(count: int, body: Callable[[PrimExpr], tirx.Stmt]) -> tirx.Stmt:
     """A loop over columns, by vectors if their number allows it."""
     if count % _LANES:
-        return _loop("column", count, body)
+        return loop_of("column", count, body)
 
     def vector(first: PrimExpr) -> tirx.Stmt:
-        return _loop("lane", _LANES, lambda lane: body(first * _LANES + lane), tirx.ForKind.VECTORIZED)
+        return loop_of("lane", _LANES, lambda lane: body(first * _LANES + lane), tirx.ForKind.VECTORIZED)
 
-    return _loop("vector", count // _LANES, vector)
+    return loop_of("vector", count // _LANES, vector)

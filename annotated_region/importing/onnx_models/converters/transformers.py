@@ -45,11 +45,12 @@ def _bias(node: OnnxNode, position: int) -> relax.Expr:
     """A vector with one element per column of the data."""
     data = node.tensor(0, FLOATS)
     bias = node.tensor(position, (dtype_of(data),), (1,))
+    columns = node.shape(data)[-1:]
     node.require(
-        rank_of(data) >= 1 and str(node.shape(bias)[0]) == str(node.shape(data)[-1]),
+        len(columns) == 1 and node.may_have_extents(bias, columns),
         f"has an input {position} that is not as long as a row of its data",
     )
-    return bias
+    return node.with_extents(bias, columns)
 
 
 @converts("", "SimplifiedLayerNormalization", (2, 2), "axis epsilon stash_type")
