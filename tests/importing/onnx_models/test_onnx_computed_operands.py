@@ -193,3 +193,17 @@ def test_operands_have_the_extents_of_the_data(name: str) -> None:
     text, shapes = JOINED[name]
     head = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> g '
     run_model(onnx.parser.parse_model(head + text), [], tuple(numbers(*shape) for shape in shapes))
+
+
+REST_OF_ROWS = """(float[1, 4, n] x, float[1, 2, 4] w, float[1, 2, 2] r) => (float[a, 1, 1, 2] y)
+    <int64[1] two = {2}, int64[2] rest = {1, -1}> {
+    c = AveragePool<kernel_shape = [3]>(x) t = Transpose<perm = [2, 0, 1]>(c)
+    s = Shape(c) m = Gather(s, two) p = Concat<axis = 0>(m, rest) d = Reshape(t, p)
+    y, h = RNN<hidden_size = 2>(d, w, r)
+}"""
+
+
+def test_the_rest_of_rows_that_are_counted_is_a_number() -> None:
+    """A recurrent layer needs it: ``(4 * n - 8) // (n - 2)`` is 4 in each call that is not refused."""
+    weights = numbers(1, 2, 4), numbers(1, 2, 2)
+    run(REST_OF_ROWS, [], *((numbers(1, 4, n), *weights) for n in (3, 6)))

@@ -87,8 +87,14 @@ def _in_parts(node: OnnxNode, extents: Sequence[Extent]) -> relax.Expr:
     """
     for extent in extents:
         node.equations.known.require_divisors(extent)
-    safe = [each if isinstance(each, int) else without_traps(each) for each in extents]
+    safe = [each if isinstance(each, int) else _quotient(each) for each in extents]
     return relax.op.reshape(node.tensor(0), relax.ShapeExpr(safe))
+
+
+def _quotient(extent: PrimExpr) -> Extent:
+    """An extent whose divisors are at least 1: a number, if it is a multiple of what divides it."""
+    times = _times(extent.a, extent.b) if isinstance(extent, tirx.FloorDiv) else None
+    return without_traps(extent) if times is None else times
 
 
 def _reshaped_extent(node: OnnxNode, extent: relax.Expr) -> relax.Expr:
