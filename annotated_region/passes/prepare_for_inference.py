@@ -60,6 +60,7 @@ from annotated_region.functions.modules import (
     require_well_formed,
     updated,
 )
+from annotated_region.functions.solved_symbols import with_solved_symbols
 from annotated_region.op_info.infer import proved_composition_of
 from annotated_region.op_info.raising import LoweredCalls
 from annotated_region.passes.host_repairs.negative_places import take_from_the_front
@@ -206,7 +207,10 @@ def _swept(mod: tvm.IRModule, claimants: Claimants) -> tvm.IRModule:
 def _tidied(mod: tvm.IRModule) -> tvm.IRModule:
     """`mod` without aliases, tuples that are only unpacked, and dead code."""
     entries = entries_of(mod)
-    direct = {name: with_fields_read_directly(function) for name, function in functions_to_partition(mod)}
+    direct = {
+        name: with_solved_symbols(with_fields_read_directly(function))
+        for name, function in functions_to_partition(mod)
+    }
     mod = _applied(_updated(mod, direct), relax.transform.CanonicalizeBindings())
     alive = {name: without_dead_bindings(function) for name, function in functions_to_partition(mod)}
     return _applied(_updated(mod, alive), relax.transform.DeadCodeElimination(entries))

@@ -35,9 +35,9 @@ def answers(machine: Any, given: Any) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", ["images", "lines", "pairs"])
+@pytest.mark.parametrize("name", ["images", "levels", "lines", "pairs"])
 def test_whole_blocks_are_computed_as_in_torch(blocks, name, target):
-    """Images whose sizes are even, lines of odd lengths, and two inputs of one symbol."""
+    """Images whose sizes are even, levels of them, lines of odd lengths, and two inputs of one symbol."""
     case = blocks.CASES[name]
     module = ar.from_exported_program(case.program())
     machine = built(ar.partition(module, [target]) if target else module)
@@ -47,7 +47,7 @@ def test_whole_blocks_are_computed_as_in_torch(blocks, name, target):
 
 
 @needs_onednn
-@pytest.mark.parametrize("name", ["images", "lines", "pairs"])
+@pytest.mark.parametrize("name", ["images", "levels", "lines", "pairs"])
 def test_whole_blocks_are_one_region(blocks, name):
     partitioned = ar.partition(ar.from_exported_program(blocks.CASES[name].program()), ["dnnl"])
     assert not ops_on_host(partitioned, "main")

@@ -60,6 +60,15 @@ class Pairs(nn.Module):
         return one + other.reshape(-1, 2, 3).sum(1), torch.cat([one, other]) @ torch.ones(3, 2)
 
 
+class Levels(nn.Module):
+    """Images beside the means of their parts, enlarged to their size, as in the pyramids of segmentation."""
+
+    def forward(self, x):
+        parts = functional.adaptive_avg_pool2d(x, 2)
+        enlarged = functional.interpolate(parts, size=x.shape[2:], mode="bilinear")
+        return (torch.cat([x, enlarged], 1).flatten(2),)
+
+
 def seeded(*shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
 
@@ -70,6 +79,11 @@ CASES = {
         Images().eval(),
         ({2: 2 * Dim("rows", min=2, max=50), 3: 2 * Dim("columns", min=1, max=50)},),
         [(seeded(1, 3, *size),) for size in ((8, 8), (4, 10), (12, 2))],
+    ),
+    "levels": Case(
+        Levels(),
+        ({2: 4 * Dim("rows", min=2, max=50), 3: 4 * Dim("columns", min=2, max=50)},),
+        [(seeded(1, 3, *size),) for size in ((8, 12), (16, 8))],
     ),
     "lines": Case(Lines().eval(), ({1: 2 * N + 1},), [(seeded(2, size, 4),) for size in (7, 5, 13)]),
     "pairs": Case(
