@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch.nn import functional
 
@@ -105,6 +107,10 @@ SIZES = {
             {"mode": "bilinear", "align_corners": True},
             {"mode": "nearest"},
         )
+    ],
+    "extents by factors": lambda x: [
+        x[0, 0, 0, 0] + torch.arange(size)
+        for size in (math.ceil(x.shape[2] * 0.75), math.ceil(x.shape[3] * 1.5))
     ],
     "to one row": lambda x: functional.interpolate(
         x, size=(1, x.shape[3]), mode="bilinear", align_corners=True

@@ -23,7 +23,7 @@ from annotated_region.importing.torch_programs.converters.torch_node import (
 from annotated_region.tvm_adapter.arithmetic import Extent
 from annotated_region.tvm_adapter.types import expect
 
-__all__ = ["RowScale", "require_floats", "scales_by_factors"]
+__all__ = ["RowScale", "require_exact_factor", "require_floats", "scaled_extent", "scales_by_factors"]
 
 _LARGEST_DENOMINATOR = 64
 """Of factors of symbolic extents: these are exact in binary, and so are extents times them."""
@@ -146,9 +146,26 @@ def _scaled(extent: Extent, factor: float) -> Extent:
     """An extent times a factor, rounded down."""
     if isinstance(extent, int):
         return int(extent * factor)
-    exact = Fraction(factor)
-    if exact.denominator > _LARGEST_DENOMINATOR:
-        raise ModelError(f"the factor {factor} of the symbolic extent {extent} is not supported")
+    require_exact_factor(Fraction(factor), extent)
+    return scaled_extent(extent, Fraction(factor))
+
+
+def require_exact_factor(factor: Fraction, extent: Extent) -> None:
+    """Check that a symbolic extent times the factor is exact in a float.
+
+    Raises
+    ------
+    ModelError
+        The factor is no fraction of a small power of two.
+    """
+    if factor.denominator > _LARGEST_DENOMINATOR or factor.denominator & (factor.denominator - 1):
+        raise ModelError(f"the factor {float(factor)} of the symbolic extent {extent} is not supported")
+
+
+def scaled_extent(extent: relax.Expr, factor: Fraction, *, rounds_up: bool = False) -> relax.Expr:
+    """A symbolic extent times a positive factor, rounded down or up."""
+    multiple = tirx.Mul(extent, tirx.IntImm("int64", factor.numerator))
+    above = factor.denominator - 1 if rounds_up else 0
     return tirx.FloorDiv(
-        tirx.Mul(extent, tirx.IntImm("int64", exact.numerator)), tirx.IntImm("int64", exact.denominator)
+        tirx.Add(multiple, tirx.IntImm("int64", above)), tirx.IntImm("int64", factor.denominator)
     )

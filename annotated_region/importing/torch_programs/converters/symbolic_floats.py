@@ -6,11 +6,16 @@ TVM 0.27's importer has extents only, which are whole numbers, and makes no tens
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 
-from tvm import relax, tirx
+from tvm import relax
 
 from annotated_region.importing.torch_programs.converters.plain_extents import is_symbolic
 from annotated_region.importing.torch_programs.converters.registry import converts
+from annotated_region.importing.torch_programs.converters.row_scales import (
+    require_exact_factor,
+    scaled_extent,
+)
 from annotated_region.importing.torch_programs.converters.torch_node import TorchNode, is_tensor
 
 _DTYPE = "float64"  # Python's
@@ -31,17 +36,29 @@ def quotient_or_power(node: TorchNode) -> relax.Expr | None:
 
 
 @converts("ceil", "floor", "trunc")
-def rounded_quotient(node: TorchNode) -> relax.Expr | None:
-    """A quotient of an extent by a number as an extent: ``math.ceil(n / 4)``, as local attention has it."""
-    quotient = node.given(0)
-    if getattr(getattr(quotient, "target", None), "__name__", "") != "truediv":
+def rounded_multiple(node: TorchNode) -> relax.Expr | None:
+    """A quotient or a multiple of an extent as an extent: ``math.ceil(n / 4)``, ``int(n * 1.5)``."""
+    source = node.given(0)
+    name = getattr(getattr(source, "target", None), "__name__", "")
+    if name not in ("truediv", "mul"):
         return None
-    whole = TorchNode(quotient, node.importer, node.constants)
-    extent, divisor = whole.argument(0), whole.argument(1)
-    if not isinstance(divisor, int) or divisor < 1 or not is_symbolic(extent):
+    whole = TorchNode(source, node.importer, node.constants)
+    extent, number = _extent_at(whole, 0), whole.argument(1)
+    if extent is None or not isinstance(number, int | float) or number <= 0:
         return None
-    above = divisor - 1 if node.name == "ceil" else 0
-    return tirx.FloorDiv(tirx.Add(extent, tirx.IntImm("int64", above)), tirx.IntImm("int64", divisor))
+    factor = Fraction(number) if name == "mul" else 1 / Fraction(number)
+    if isinstance(number, float):
+        require_exact_factor(factor, extent)
+    return scaled_extent(extent, factor, rounds_up=node.name == "ceil")
+
+
+def _extent_at(node: TorchNode, place: int) -> relax.Expr | None:
+    """The symbolic extent at a place, also behind its conversion to a float; None for other values."""
+    given = node.given(place)
+    if getattr(getattr(given, "target", None), "__name__", "") == "sym_float":
+        return _extent_at(TorchNode(given, node.importer, node.constants), 0)
+    value = node.argument(place)
+    return value if is_symbolic(value) else None
 
 
 @converts("sym_float")
