@@ -44,8 +44,9 @@ RECENT = 20_000_000
 _LINE_MARKER = re.compile(rb'^# \d+ "((?:[^"\\]|\\.)*)".*\n?', re.MULTILINE)
 _EMPTY_LINES = re.compile(rb"\n\s*\n")
 _OF_ITS_PLACE = re.compile(
-    r"^[ \t]*#[ \t]*include[ \t]*[^<\s]|__FILE__|__DATE__|__TIME|__has_include", re.MULTILINE
+    r"^[ \t]*#[ \t]*include[ \t]*[^<\s]|__FILE__|__DATE__|__TIME|__has_include(?!\s*\(\s*<|\))", re.MULTILINE
 )
+_LOOKED_FOR = re.compile(r"__has_include\s*\(\s*<([^>\n]+)>")
 
 Signature = tuple[int, int, int]
 States = tuple[tuple[str, Signature | None], ...]
@@ -108,7 +109,10 @@ def preprocessed(command: Sequence[str], source: Path) -> str:
         return known.digest
     begin = time.time_ns()
     digest, files = _run(command, source)
-    states = _states({*_folders(command), *SYSTEM, *files} - {str(source)})
+    folders = {*_folders(command), *SYSTEM}
+    # A header that is looked for, and is nowhere yet, may be written into a folder below the searched ones.
+    looked_for = {f"{folder}/{name}" for folder in folders for name in _LOOKED_FOR.findall(text)}
+    states = _states({*folders, *looked_for, *files} - {str(source)})
     if all(state is None or state[0] < begin - RECENT for _, state in states):
         _keep(key, _Answer(digest, states))
     return digest

@@ -111,6 +111,20 @@ def test_a_header_that_comes_before_another_one_is_read(asked: Asked, others: Ca
     assert asked.answer() != first
 
 
+def test_whether_a_header_is_there_is_asked_for_once_and_again_when_it_comes(
+    asked: Asked, others: Callable[[], None]
+) -> None:
+    text = "#if defined(__has_include)\n#if __has_include(<deep/er.h>)\nint found;\n#endif\n#endif\n" + TEXT
+    (asked.folder / "first" / "deep").mkdir()
+    aged(asked.folder / "first")
+    first = asked.answer(text)
+    others()
+    assert (asked.answer(text), asked.runs) == (first, 1)
+    (asked.folder / "first" / "deep" / "er.h").touch()
+    others()
+    assert asked.answer(text) != first
+
+
 def test_a_header_that_the_environment_names_is_read(
     asked: Asked, others: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +166,7 @@ def test_an_answer_that_is_damaged_is_asked_for_again(asked: Asked, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    "text", ['#include "answer.h"\n', "const char* name = __FILE__;\n", "#if __has_include(<a.h>)\n#endif\n"]
+    "text", ['#include "answer.h"\n', "const char* name = __FILE__;\n", '#if __has_include("a.h")\n#endif\n']
 )
 def test_what_depends_on_more_than_the_text_is_not_remembered(asked: Asked, text: str) -> None:
     asked.answer(text)

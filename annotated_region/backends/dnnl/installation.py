@@ -8,7 +8,7 @@ not possible, the runtime is compiled as an additional unit of each module.
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, distribution, version
+from importlib.metadata import version
 from pathlib import Path
 
 import tvm_ffi
@@ -16,6 +16,7 @@ import tvm_ffi
 from annotated_region.backends.dnnl.runtime_units import PREBUILT, runtime_parts
 from annotated_region.errors import BackendUnavailableError
 from annotated_region.targets.backend import BuildOptions, LinkedSource, NeededLibrary
+from annotated_region.targets.installed_files import installed_files
 
 __all__ = ["LANGUAGE", "REMEDY", "build_options", "onednn", "unavailable"]
 
@@ -35,11 +36,7 @@ def _find(wheel: str, name: str) -> Path | None:
     The wheels install libraries and headers outside ``site-packages``, under the prefix of the environment;
     the file list of the wheel gives their location, with or without a virtual environment.
     """
-    try:
-        files = distribution(wheel).files or ()
-    except PackageNotFoundError:
-        return None
-    for file in files:
+    for file in installed_files(wheel):
         if str(file).endswith(name):
             path = Path(str(file.locate())).resolve()
             return path if path.exists() else None

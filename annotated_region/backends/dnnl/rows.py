@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields
 from enum import Enum
+from functools import cache
 
 from annotated_region.backends.dnnl import index_parameters, parameters
 from annotated_region.backends.dnnl.graph import DataType, Kind, PostOp, Quantized
@@ -79,6 +80,7 @@ TYPES = {
 """The C++ type of a field; an absent tensor is -1, a string is the name of an algorithm of oneDNN."""
 
 
+@cache
 def declarations() -> str:
     """The enumerations and structs in C++, and `X(kind)` of each kind."""
     known = (*vars(parameters).values(), *vars(index_parameters).values())

@@ -1,8 +1,12 @@
-"""The text of the C++ runtime: as one unit, and as several that are compiled in parallel."""
+"""The text of the C++ runtime: as one unit, and as several that are compiled in parallel.
+
+Every build asks for it, and the installed files do not change while a process runs, so it is read once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -101,6 +105,7 @@ PREBUILT = "ANNOTATED_REGION_PREBUILT_RUNTIME"
 """Defined when the runtime is linked as an object file; otherwise it is a unit of the module."""
 
 
+@cache
 def runtime_unit() -> str:
     """The translation unit of the runtime; it is empty if the prebuilt object is linked."""
     return "\n".join((f"#ifndef {PREBUILT}", runtime_text(), "#endif\n"))
@@ -118,6 +123,7 @@ def runtime_text(folder: Traversable = RUNTIME) -> str:
     return _unit(folder, builders, _entries(builders), _texts(folder, REGION_FILES))
 
 
+@cache
 def runtime_parts(folder: Traversable = RUNTIME) -> tuple[str, ...]:
     """The C++ runtime as units that are compiled in parallel: that of regions, then those of the builders.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from annotated_region.backends.onnx_emitter.native_runtime import NativeRuntime
 from annotated_region.backends.onnxruntime.installation import PACKAGE
 from annotated_region.backends.onnxruntime.session import EXACT, INEXACT_REWRITES, SessionSettings
 from annotated_region.targets.backend import BuildOptions, NeededLibrary
+from annotated_region.targets.installed_files import installed_files
 
 __all__ = ["RUNTIME", "build_options", "library", "native_settings", "needs_python"]
 
@@ -23,11 +23,7 @@ _LEVELS = {"disable_all": 0, "basic": 1, "extended": 2, "all": 99}
 
 def library() -> NeededLibrary | None:
     """ONNX Runtime's shared library; None if the wheel has none, as before about version 1.30."""
-    try:
-        listed = distribution(PACKAGE).files or ()
-    except PackageNotFoundError:
-        return None
-    for file in listed:
+    for file in installed_files(PACKAGE):
         if file.name.startswith("libonnxruntime.so"):
             place = Path(str(file.locate())).resolve()
             return NeededLibrary(file.name, place, PACKAGE) if place.is_file() else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, distribution, version
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from xml.etree import ElementTree
@@ -24,6 +24,7 @@ from annotated_region.backends.openvino.compiled import compile_properties, kept
 from annotated_region.backends.openvino.installation import PACKAGE, require_library, unavailable
 from annotated_region.backends.openvino.settings import CompileSettings
 from annotated_region.targets.backend import BuildOptions, NeededLibrary
+from annotated_region.targets.installed_files import installed_files
 
 __all__ = ["RUNTIME", "build_options", "libraries", "native_model", "native_settings", "needs_python"]
 
@@ -43,13 +44,9 @@ _LIBRARIES = (
 
 def libraries() -> tuple[NeededLibrary, ...]:
     """OpenVINO's shared libraries for CPUs, as far as the installed wheel has them."""
-    try:
-        listed = distribution(PACKAGE).files or ()
-    except PackageNotFoundError:
-        return ()
     found = [
         NeededLibrary(file.name, Path(str(file.locate())).resolve(), PACKAGE, "SSE4.2 on x86-64")
-        for file in listed
+        for file in installed_files(PACKAGE)
         if file.name.startswith(_LIBRARIES) and file.parent.name == "libs"
     ]
     return tuple(sorted((each for each in found if each.file.is_file()), key=lambda each: each.name))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution
 
 from annotated_region.errors import BackendUnavailableError
+from annotated_region.targets.installed_files import installed_files
 
 __all__ = ["Buffer", "Cuda", "device_problem", "load_cuda"]
 
@@ -123,14 +123,12 @@ def load_cuda() -> ctypes.CDLL | None:
 
 
 def _wheel_files() -> list[str]:
-    found = []
-    for wheel in _WHEELS:
-        try:
-            files = distribution(wheel).files or ()
-        except PackageNotFoundError:
-            continue
-        found += [str(file.locate()) for file in files if file.name.startswith("libcudart.so")]
-    return found
+    return [
+        str(file.locate())
+        for wheel in _WHEELS
+        for file in installed_files(wheel)
+        if file.name.startswith("libcudart.so")
+    ]
 
 
 def device_problem() -> str | None:
