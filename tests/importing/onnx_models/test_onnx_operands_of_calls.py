@@ -111,6 +111,14 @@ OPERANDS: Mapping[str, tuple[str, Sequence[Call]]] = {
         "(float[n, 3] x, int64[2] s) => (float[a, b] y, float[c, d] z) { y, z = Split(x, s) }",
         [(numbers(4, 3), listed(1, 3)), (numbers(6, 3), listed(0, 6))],
     ),
+    "the size of a picture": (
+        """(float[n, 2, 4, 5] x, int64[2] s) => (float[a, b, c, d] y, float[e, f, g, h] z)
+            <int64[2] at = {0, 1}> {
+            i = Shape(x) j = Gather(i, at) t = Concat<axis = 0>(j, s) y = Resize<mode = "linear">(x, , , t)
+            z = Resize<axes = [2, 3], mode = "nearest">(x, , , s)
+        }""",
+        [(numbers(1, 2, 4, 5), listed(7, 3)), (numbers(2, 2, 4, 5), listed(2, 9))],
+    ),
     "paddings": (
         """(float[n] x, int64[2] p) => (float[a] y, float[b] z)
             { y = Pad(x, p) z = Pad<mode = "reflect">(x, p) }""",

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 import numpy as np
 from tvm import relax, tirx
 
+from annotated_region.importing.onnx_models.converters.expand import computed_extents
+from annotated_region.importing.onnx_models.converters.folding import known_numbers
 from annotated_region.importing.onnx_models.converters.node import FLOATS, OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_models.converters.registry import converts
 from annotated_region.importing.onnx_models.converters.row_resizing import (
@@ -55,6 +57,10 @@ _LARGEST = 2**24
 """The maximum number of weights of an axis: enough for axes of 4 096 elements, as in the largest images."""
 
 
+_FIRST_RESIZED = 2
+"""The first axis behind batch and channels."""
+
+
 class _Symbolic(enum.Enum):
     """The change of an axis of symbolic extent."""
 
@@ -69,6 +75,7 @@ _Scale = AxisScale | SymbolicScale | _Symbolic
 @converts("", "Resize", (1, 4), _ATTRIBUTES)
 def _resized(node: OnnxNode) -> relax.Expr:
     data = node.tensor(0)
+    node = _with_known_sizes(node)
     coordinates = node.text("coordinate_transformation_mode", "half_pixel")
     has_numbers = bool(_numbers(node, 2) or _sizes(node))
     if coordinates == "tf_crop_and_resize" or not has_numbers:
@@ -83,6 +90,25 @@ def _resized(node: OnnxNode) -> relax.Expr:
     if _is_as_tvm(how, rank_of(data), scales):
         return _by_tvm(node, data, scales)
     return _along_axes(node, data, how, scales)
+
+
+def _with_known_sizes(node: OnnxNode) -> OnnxNode:
+    """The node with variables for sizes that are data, such as those of the picture that a mask is for.
+
+    Batch and channels stay as they are; each call is checked for it.
+    """
+    given = node.inputs[3] if node.has(3) else None
+    if given is None or not isinstance(given.ty, relax.TensorType) or known_numbers(given) is not None:
+        return node
+    shape = node.shape(node.tensor(0))
+    axes = _axes(node, len(shape))
+    given = node.vector(3, ("int64",), len(axes))
+    sizes: list[Extent] = list(computed_extents(node, given, len(axes)))
+    for place, axis in enumerate(axes):
+        if axis < _FIRST_RESIZED < len(shape):
+            node.require_equal(sizes[place], shape[axis])
+            sizes[place] = shape[axis]
+    return node.with_input(3, relax.ShapeExpr(sizes))
 
 
 def _left_to_tvm(node: OnnxNode, why: str) -> relax.Expr:
