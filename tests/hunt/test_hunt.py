@@ -23,6 +23,7 @@ from kits.dense_graphs.reference import OPS
 from kits.dense_graphs.relax_graph import InvalidRecipeError, module_of
 from kits.dense_graphs.shrinking import shrunk
 from kits.dense_graphs.values import UnfitValuesError
+from kits.host_machines import host_machine
 from kits.hunt.checking import Kind, checked, reseeded
 from kits.hunt.engines import TARGETS
 from kits.hunt.graphs_kit import PINNED, TIES, failures, ready
@@ -37,7 +38,6 @@ from annotated_region.backends.dnnl.rewriting.int8_results import QuantizeParts,
 from annotated_region.backends.dnnl.rewriting.joining import JoinProducts
 from annotated_region.backends.dnnl.rewriting.lrn import RebuildLocalResponse
 from annotated_region.backends.dnnl.rewriting.rewriter import Rewriter
-from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.targets.rules import rules_of
 
 GRAPHS = {
@@ -129,7 +129,7 @@ def test_the_reference_computes_what_tvm_computes():
             for name, (_, mod) in zip(names, pairs, strict=True)
         }
     )
-    machine = relax.VirtualMachine(tvm.compile(together, UNOPTIMIZED), tvm.cpu())
+    machine = host_machine(together)
     for name, (recipe, mod) in zip(names, pairs, strict=True):
         for expected in expectations(mod, recipe):
             answer = machine[name](*map(tvm.runtime.tensor, expected.inputs))

@@ -9,10 +9,9 @@ import onnx
 import onnxruntime
 import tvm
 from onnx import helper, numpy_helper
-from tvm import relax
 
 import annotated_region as ar
-from annotated_region.host_targets import UNOPTIMIZED
+from kits.host_machines import host_machine
 
 __all__ = ["CONTRIBUTED", "Node", "by_onnx_runtime", "by_tvm", "compared", "model_of_nodes"]
 
@@ -58,7 +57,7 @@ def by_onnx_runtime(model: onnx.ModelProto, inputs: Arrays) -> list[np.ndarray]:
 
 def by_tvm(module: tvm.IRModule, inputs: Arrays) -> list[np.ndarray]:
     """What TVM computes with an imported module."""
-    machine = relax.VirtualMachine(tvm.compile(module, UNOPTIMIZED), tvm.cpu())
+    machine = host_machine(module)
     result = machine["main"](*(tvm.runtime.tensor(array) for array in inputs.values()))
     return [each.numpy() for each in ([result] if hasattr(result, "numpy") else result)]
 

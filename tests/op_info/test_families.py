@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
+from kits.host_machines import host_machine
 from kits.op_info.op_info_kit import lowered, module_of, tensor
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.op_info import Parameter
 from annotated_region.op_info.attributes import attributes_of
 from annotated_region.op_info.infer import compose, elementwise
@@ -94,7 +94,7 @@ def classifier():
 
 
 def run(mod, *arguments):
-    machine = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())
+    machine = host_machine(mod)
     return machine["main"](*map(tvm.runtime.tensor, arguments)).numpy()
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
+from kits.host_machines import host_machine
 from kits.op_info.op_info_kit import infos_of, lowered, module_of, prim_func, tensor
 from kits.op_info.symbolic_kit import SYMBOLIC, difference_at
 from kits.zoo.registry import onnx_network
@@ -13,7 +14,6 @@ from kits.zoo.zoo_kit import onnx_case
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.op_info import DerivedExtent, ExtentOf, Shape
 from annotated_region.op_info.attach import attached
 
@@ -150,7 +150,7 @@ def test_an_extent_inside_a_fused_function_is_derived_from_its_parameters(form):
         assert infos[1].arg_roles[1].source == Shape((2, DerivedExtent("add", (ExtentOf(0, 0), 1)), 4))
     raised = ar.passes.RaiseToOps()(mod)
     assert "call_tir" not in raised.script()
-    machine = relax.VirtualMachine(tvm.compile(raised, UNOPTIMIZED), tvm.cpu())
+    machine = host_machine(raised)
     for count in (3, 1):
         given = np.random.default_rng(0).random((count, 4), np.float32)
         found = machine["main"](tvm.runtime.tensor(given)).numpy()

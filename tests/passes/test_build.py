@@ -9,6 +9,7 @@ import pytest
 import tvm
 import tvm_ffi
 from kits import toy_backend
+from kits.host_machines import host_machine
 from tvm import relax
 from tvm.relax.dpl import is_op, wildcard
 from tvm.script import ir as I
@@ -127,7 +128,7 @@ def same(left, right):
 @pytest.fixture(scope="module")
 def expected():
     """What TVM computes without any region."""
-    return answers(relax.VirtualMachine(tvm.compile(Regions, UNOPTIMIZED), tvm.cpu()))
+    return answers(host_machine(Regions))
 
 
 def targets_called(mod):

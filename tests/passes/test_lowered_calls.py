@@ -5,13 +5,13 @@ import onnx
 import onnxruntime
 import pytest
 import tvm
+from kits.host_machines import host_machine
 from kits.op_info.op_info_kit import tensor
 from onnx import TensorProto, helper, numpy_helper
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
-from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.op_info.raising import LoweredCalls
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
@@ -286,7 +286,7 @@ def test_a_block_with_clips_computes_what_onnx_runtime_computes():
     mod = ar.passes.PrepareForInference()(from_onnx(model, keep_params_in_input=False))
     assert "clip" in op_names(mod["main"])
     x = np.random.default_rng(1).standard_normal((1, 4, 10, 10), dtype=np.float32)
-    machine = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())
+    machine = host_machine(mod)
     found = machine["main"](tvm.runtime.tensor(x)).numpy()
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     np.testing.assert_allclose(found, session.run(None, {"x": x})[0], rtol=1e-4, atol=1e-5)

@@ -7,13 +7,13 @@ import sys
 import numpy as np
 import pytest
 import tvm
+from kits.host_machines import host_machine
 from kits.passes.layout_chains import UNRULED, chains, run
 from tvm import relax
 from tvm.script import ir as I
 from tvm.script import relax as R
 
 import annotated_region as ar
-from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.layout_plan import transposes_of
 from annotated_region.layouts import layout_rule_of
 from annotated_region.op_info import op_infos
@@ -263,10 +263,7 @@ def test_values_keep_their_layout_between_blocks_and_branches():
         generator = np.random.default_rng(0)
         arguments = [generator.standard_normal(s, dtype=np.float32) for s in ((1, 4, 6, 6), (4, 4, 3, 3))]
         arguments = [tvm.runtime.tensor(each) for each in (*arguments, np.asarray(flag))]
-        ours, theirs = (
-            relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())["main"](*arguments).numpy()
-            for mod in (changed, Branches)
-        )
+        ours, theirs = (host_machine(mod)["main"](*arguments).numpy() for mod in (changed, Branches))
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
@@ -299,10 +296,7 @@ def test_tuples_are_looked_through_and_made_again():
     generator = np.random.default_rng(0)
     shapes = ((2, 4, 8, 8), (4, 4, 3, 3), (4,))
     arguments = [tvm.runtime.tensor(generator.standard_normal(shape, dtype=np.float32)) for shape in shapes]
-    ours, theirs = (
-        leaves(relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())["main"](*arguments))
-        for mod in (changed, Tuples)
-    )
+    ours, theirs = (leaves(host_machine(mod)["main"](*arguments)) for mod in (changed, Tuples))
     for one, other in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
 
@@ -325,10 +319,7 @@ def test_a_symbolic_batch_is_planned_as_well():
     changed = planned(mod, "last")
     assert transposes_of(changed).transposes == 1  # the mean has one element for each channel
     image = tvm.runtime.tensor(np.random.default_rng(0).standard_normal((3, 4, 6, 6), dtype=np.float32))
-    ours, theirs = (
-        relax.VirtualMachine(tvm.compile(each, UNOPTIMIZED), tvm.cpu())["main"](image).numpy()
-        for each in (changed, mod)
-    )
+    ours, theirs = (host_machine(each)["main"](image).numpy() for each in (changed, mod))
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 

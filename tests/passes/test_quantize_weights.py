@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tvm
 from kits.backends.relax_kit import module, var
+from kits.host_machines import host_machine
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.tvm_adapter.nodes import Constant
 
 OPTIONS = [
@@ -60,7 +60,7 @@ def least_half(scale):
 
 
 def run(mod, x):
-    machine = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())
+    machine = host_machine(mod)
     return machine["main"](tvm.runtime.tensor(x)).numpy()
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import tvm
 from hypothesis import given
+from kits.host_machines import host_machine
 from kits.op_info.op_info_kit import calls, module_of, tensor
 from tvm import relax
 
 import annotated_region as ar
 from annotated_region.backends.dnnl import installation
-from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.testing.light_models import LIGHT_MODELS, light_module
 
 # All nine take a quarter of a minute, and minutes to build; the suite takes a few, a campaign all.
@@ -68,7 +68,7 @@ def branches():
 
 
 def run(mod, *arguments):
-    machine = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())
+    machine = host_machine(mod)
     return machine["main"](*map(tvm.runtime.tensor, arguments)).numpy()
 
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import tvm
+from kits.host_machines import host_machine
 from kits.op_info.op_info_kit import infos_of, tensor
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.host_targets import UNOPTIMIZED
 
 op = relax.op
 FUSE = [relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps(), ar.passes.FuseTIRWithOpInfo()]
@@ -65,7 +65,7 @@ def run(mod):
         generator.standard_normal(tuple(map(int, param.ty.shape)), dtype=np.float32)
         for param in mod["main"].params
     ]
-    machine = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())
+    machine = host_machine(mod)
     return [out.numpy() for out in machine["main"](*map(tvm.runtime.tensor, arguments))]
 
 
@@ -158,9 +158,7 @@ def test_the_answers_stay_at_every_size(legalize, fuse):
         generator = np.random.default_rng(0)
         shapes = ((sizes[0], 3, *sizes[1:]), (4, 3, 1, 1))
         arguments = [generator.standard_normal(shape, dtype=np.float32) for shape in shapes]
-        machines = [
-            relax.VirtualMachine(tvm.compile(each, UNOPTIMIZED), tvm.cpu()) for each in (plain, changed)
-        ]
+        machines = [host_machine(each) for each in (plain, changed)]
         expected, found = (
             [part.numpy() for part in machine["main"](*map(tvm.runtime.tensor, arguments))]
             for machine in machines

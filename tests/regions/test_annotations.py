@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+from kits.host_machines import host_machine
 from kits.regions.region_tables import function_of
 from tvm import relax
 
 import annotated_region as ar
 from annotated_region.annotations import BEGIN, END, Annotation, Key, annotation_of
-from annotated_region.host_targets import UNOPTIMIZED
 
 MATRIX = relax.TensorType([2, 4], "float32")
 X = relax.Var("x", MATRIX)
@@ -117,7 +117,7 @@ def test_an_annotation_is_legalized_to_its_argument() -> None:
     )
     legalized = relax.transform.LegalizeOps()(tvm.IRModule({"main": func}))
     assert "annotation" not in legalized.script()
-    machine = relax.VirtualMachine(tvm.compile(tvm.IRModule({"main": func}), UNOPTIMIZED), tvm.cpu())
+    machine = host_machine(tvm.IRModule({"main": func}))
     data = np.linspace(-1, 1, 8, dtype="float32").reshape(2, 4)
     arguments = [tvm.runtime.tensor(each) for each in (data, data, np.asarray(True))]
     np.testing.assert_array_equal(machine["main"](*arguments).numpy(), np.maximum(data, 0))

@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import tvm
+from kits.host_machines import host_machine
 from kits.targets.pattern_tables import (
     FEW_MODELS,
     TABLES,
@@ -23,7 +24,6 @@ from tvm.script import relax as R
 
 import annotated_region as ar
 from annotated_region.costs import UnitCost
-from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.targets.backend import backend_of
 from annotated_region.testing.graphs import module_of
 from annotated_region.testing.registry import claim_ops, temporary_registrations
@@ -130,7 +130,7 @@ def test_what_its_target_does_not_get_is_opened_and_computes_the_same():
     opened = ar.partition(fused(PAIR), ["other"], prepare=False)
     assert [name.name_hint for name in opened.functions] == ["main"]
     x = tvm.runtime.tensor(np.random.default_rng(0).standard_normal(shape_of(opened)).astype("float32"))
-    run = relax.VirtualMachine(tvm.compile(opened, UNOPTIMIZED), tvm.cpu())["main"]
+    run = host_machine(opened)["main"]
     expected = np.exp(np.tanh(np.maximum(x.numpy(), 0)))
     np.testing.assert_allclose(run(x).numpy(), expected, rtol=1e-5)
 

@@ -11,13 +11,13 @@ import pytest
 import tvm
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
+from kits.host_machines import host_machine
 from kits.regions import region_oracles as oracle
 from kits.testing.numpy_interpreter import flat, inputs_of, run
 from tvm import relax
 
 import annotated_region as ar
 from annotated_region import testing
-from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.testing import TARGETS, Ingredients, claimable, claims, functions, modules, region_sets
 
 COMPILED = 50 if settings.get_current_profile_name() == "campaign" else 4
@@ -49,7 +49,7 @@ RUNNABLE = Ingredients(nodes=10, branches=0, local_functions=False, arrays=True)
 @settings(max_examples=COMPILED)
 @given(functions(RUNNABLE))
 def test_functions_run_in_tvm_and_compute_what_the_interpreter_says(func: relax.Function) -> None:
-    machine = relax.VirtualMachine(tvm.compile(tvm.IRModule({"main": func}), UNOPTIMIZED), tvm.cpu())
+    machine = host_machine(tvm.IRModule({"main": func}))
     arguments = inputs_of(func)
     computed = machine["main"](*(as_tvm(argument) for argument in arguments))
     for left, right in zip(leaves(computed), flat(run(func, arguments)), strict=True):

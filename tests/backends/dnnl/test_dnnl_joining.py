@@ -13,6 +13,7 @@ import tvm
 from hypothesis import given
 from hypothesis import strategies as st
 from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn, offload, run
+from kits.host_machines import host_machine
 from tvm import relax, tirx
 from tvm.relax import op
 
@@ -21,7 +22,6 @@ from annotated_region.backends.dnnl.emission import constants_of
 from annotated_region.backends.dnnl.graph import Graph, Kind, Node, Part, PostOp
 from annotated_region.backends.dnnl.parameters import Begins, Curve, Permutation, linear
 from annotated_region.backends.dnnl.rewriting.pipeline import JOINS, rewrite
-from annotated_region.host_targets import UNOPTIMIZED
 
 DEPTH, LENGTH, HEADS, HEAD = 24, 5, 2, 8
 WIDTH = HEADS * HEAD
@@ -119,7 +119,7 @@ def on_onednn() -> Offloaded:
 
 @cache
 def on_host() -> relax.VirtualMachine:
-    return relax.VirtualMachine(tvm.compile(module(), UNOPTIMIZED), tvm.cpu())
+    return host_machine(module())
 
 
 def compared(machine: Callable[..., list[np.ndarray]], name: str, batch: int) -> None:

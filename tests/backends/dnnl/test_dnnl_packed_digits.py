@@ -6,15 +6,13 @@ import ctypes
 
 import numpy as np
 import pytest
-import tvm
 from kits.backends.dnnl.dnnl_harness import needs_onednn, offload, run
 from kits.backends.dnnl.packed_products import products
 from kits.backends.dnnl.packed_samples import SAMPLES, Sample, compiled, has_whole_numbers, pointer
 from kits.backends.dnnl.processor_flags import is_amd
-from tvm import relax
+from kits.host_machines import host_machine
 
 import annotated_region as ar
-from annotated_region.host_targets import UNOPTIMIZED
 
 EXACT = "the processor has no AVX-512 VNNI"
 MAGNITUDES = (1.0, 1e-20, 1e20)
@@ -119,7 +117,7 @@ ALLOWED = {"float32": 1e-5, "int16": 1e-4, "int8": 2e-2}
 def test_the_option_says_what_rows_are_rounded_to(activations):
     """One row, few, which are floats where AMD is not the maker, a block of rows, and more than one."""
     module = ar.passes.QuantizeWeights(4, 32, True)(products(96, 70, 128))
-    alone = relax.VirtualMachine(tvm.compile(module, UNOPTIMIZED), tvm.cpu())
+    alone = host_machine(module)
     offloaded = offload(module, packed_activations=activations)
     floats = () if is_amd() else range(2, 17)
     for rows in (1, 2, 16, 17, 600):
@@ -151,7 +149,7 @@ def test_each_of_few_rows_is_what_it_is_alone(activations, bits):
 def test_of_many_rows_those_without_digits_are_multiplied_as_floats():
     module = ar.passes.QuantizeWeights(8, 16)(products(48, 70))
     offloaded = offload(module)
-    alone = relax.VirtualMachine(tvm.compile(module, UNOPTIMIZED), tvm.cpu())
+    alone = host_machine(module)
     x = np.random.default_rng(0).standard_normal((530, 48), "float32")
     x[3, 5], x[17, 7], x[300] = np.inf, np.nan, 1e-38
     (found,), (expected,) = offloaded.call("main", x), run(alone, "main", [x])

@@ -11,16 +11,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-import tvm
 from kits.backends.dnnl.dnnl_harness import needs_onednn, offload, run
 from kits.backends.dnnl.packed_products import Ran, products, runs
 from kits.backends.dnnl.packed_samples import SAMPLES, Sample, compiled, pointer
 from kits.backends.dnnl.processor_flags import SAID_IN, processor_flags
-from tvm import relax
+from kits.host_machines import host_machine
 
 import annotated_region as ar
 from annotated_region.backends.dnnl import processor
-from annotated_region.host_targets import UNOPTIMIZED
 
 UNITS = ("vectors", "tiles")
 DEEP = [
@@ -175,7 +173,7 @@ def test_rows_are_processed_in_parts(form):
     """Deep rows 256 at a time, others 512; those of few columns are divided among threads."""
     bits, depth, columns = form
     module = ar.passes.QuantizeWeights(bits, 32)(products(depth, columns))
-    alone = relax.VirtualMachine(tvm.compile(module, UNOPTIMIZED), tvm.cpu())
+    alone = host_machine(module)
     x = np.random.default_rng(0).standard_normal((1100, depth), "float32")
     (found,), (expected,) = (
         offload(module, packed_activations="bfloat16").call("main", x),
@@ -187,7 +185,7 @@ def test_rows_are_processed_in_parts(form):
 @needs_onednn
 def test_rows_that_are_not_finite_come_out_as_in_float32():
     module = ar.passes.QuantizeWeights(8, 16)(products(48, 70))
-    alone = relax.VirtualMachine(tvm.compile(module, UNOPTIMIZED), tvm.cpu())
+    alone = host_machine(module)
     x = np.random.default_rng(0).standard_normal((530, 48), "float32")
     x[3, 5], x[17, 7], x[300], x[520] = np.inf, np.nan, 1e-38, -np.inf
     (found,), (expected,) = (

@@ -9,6 +9,7 @@ import pytest
 import tvm
 from kits.backends.dnnl.dnnl_harness import ConstantNames, needs_onednn, offload, run
 from kits.backends.dnnl.packed_samples import SAMPLES, Sample, compiled, has_whole_numbers, pointer
+from kits.host_machines import host_machine
 from kits.onnx_nodes import CONTRIBUTED, Node, by_onnx_runtime, model_of_nodes
 from tvm import relax
 from tvm.relax import op
@@ -17,7 +18,6 @@ import annotated_region as ar
 from annotated_region.backends.dnnl.codegen import region_graph
 from annotated_region.backends.dnnl.graph import Kind
 from annotated_region.backends.dnnl.quantized_product import read_product
-from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.targets.translation import Declined
 
 
@@ -90,7 +90,7 @@ def floats_of(module: tvm.IRModule) -> np.ndarray:
                     break
                 builder.emit_normalized(binding)
         builder.emit_func_output(output)
-    machine = relax.VirtualMachine(tvm.compile(builder.finalize(), UNOPTIMIZED), tvm.cpu())
+    machine = host_machine(builder.finalize())
     found: np.ndarray = machine["main"]().numpy()
     return found
 
@@ -148,7 +148,7 @@ def test_infinite_rows_are_what_the_host_makes_of_them():
     module = ar.passes.QuantizeWeights(4, 32, zero_points=True)(product(weight, follow=False))
     x, other = data_for(2, weight)
     x[0, 5], x[1, 7] = np.inf, np.nan
-    alone, offloaded = relax.VirtualMachine(tvm.compile(module, UNOPTIMIZED), tvm.cpu()), offload(module)
+    alone, offloaded = host_machine(module), offload(module)
     for rows in (1, 2):
         given = [x[:rows], other[:rows]]
         (found,), (expected,) = offloaded.call("main", *given), run(alone, "main", given)
@@ -177,7 +177,7 @@ def test_products_of_the_same_few_rows_are_one_step(bits):
     weights = [random_weight(96, columns, columns) for columns in (200, 64, 1)]
     given = products(weights)
     module = ar.passes.QuantizeWeights(bits, 32)(given)
-    alone, offloaded = relax.VirtualMachine(tvm.compile(module, UNOPTIMIZED), tvm.cpu()), offload(module)
+    alone, offloaded = host_machine(module), offload(module)
     (symbol,) = offloaded.symbols_of("main")
     for rows in (1, 3, 17, 1):
         x = np.random.default_rng(rows).standard_normal((rows, 96), "float32")

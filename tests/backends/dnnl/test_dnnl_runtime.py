@@ -24,6 +24,7 @@ from kits.backends.dnnl.dnnl_harness import (
     run,
     single,
 )
+from kits.host_machines import host_machine
 from tvm import relax, tirx
 from tvm.relax import op
 
@@ -31,7 +32,6 @@ import annotated_region as ar
 from annotated_region.backends.dnnl import codegen, installation
 from annotated_region.backends.dnnl.graph import Graph
 from annotated_region.backends.dnnl.parameters import Curve, Parameters
-from annotated_region.host_targets import UNOPTIMIZED
 
 
 def weights(*shape: int) -> np.ndarray:
@@ -67,7 +67,7 @@ def dynamic() -> Offloaded:
 
 @cache
 def dynamic_on_host() -> relax.VirtualMachine:
-    return relax.VirtualMachine(tvm.compile(dynamic_module(), UNOPTIMIZED), tvm.cpu())
+    return host_machine(dynamic_module())
 
 
 def image(batch: int, height: int) -> np.ndarray:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kits.backends.onnx_emitter.onnx_case_kit import Graph, function_of
 from kits.backends.onnx_emitter.onnx_place_cases import CASES
+from kits.host_machines import host_machine
 from tvm import relax
 
 from annotated_region.backends.onnx_emitter import converted_ops, emit, trial
@@ -22,7 +23,6 @@ from annotated_region.backends.openvino.compiled import compiled_model
 from annotated_region.backends.openvino.kernels import DIALECT as FOR_OPENVINO
 from annotated_region.backends.openvino.settings import CompileSettings
 from annotated_region.backends.openvino.support import refusal
-from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.targets.op_view import OpView
 
 # Two engines sum in different orders; half precision has eleven bits.
@@ -33,7 +33,7 @@ EXAMPLES = max(2, settings().max_examples // 8)
 
 
 def computed_by_tvm(function, arguments):
-    machine = relax.VirtualMachine(tvm.compile(tvm.IRModule({"main": function}), UNOPTIMIZED), tvm.cpu())
+    machine = host_machine(tvm.IRModule({"main": function}))
     result = machine["main"](*(tvm.runtime.tensor(array) for array in arguments))
     return [result.numpy()] if hasattr(result, "numpy") else [part.numpy() for part in result]
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tvm
 from kits.backends.relax_kit import module, op_views, var
+from kits.host_machines import host_machine
 from tvm import relax
 from tvm.relax import op
 
@@ -14,7 +15,6 @@ from annotated_region.backends.onnx_emitter import emit_all
 from annotated_region.backends.onnx_emitter.assembly import array_of
 from annotated_region.backends.onnxruntime.session import SessionSettings, make_session
 from annotated_region.backends.tensorrt import rules
-from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.targets.rules import rule_of
 
 STEP = 0.25
@@ -56,7 +56,7 @@ def network() -> tvm.IRModule:
 def test_the_model_of_a_quantized_network_computes_the_same() -> None:
     """One region, nothing on the host; the last rounding may differ by one."""
     x = np.random.default_rng(5).standard_normal((2, 8, 6, 6)).astype("float32")
-    host = relax.VirtualMachine(tvm.compile(network(), UNOPTIMIZED), tvm.cpu())
+    host = host_machine(network())
     expected = host["main"](tvm.runtime.tensor(x)).numpy()
     placed = ar.partition(network(), ["tensorrt"], cross_compile=True)
     (region,) = (each for each in placed.functions.values() if each.attrs and "Codegen" in each.attrs)

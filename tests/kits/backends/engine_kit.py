@@ -10,6 +10,7 @@ from tvm import relax
 from tvm.relax import op
 
 import annotated_region as ar
+from annotated_region.host_targets import UNOPTIMIZED
 from kits.backends.relax_kit import module, var
 
 __all__ = ["array", "built", "call", "expected_two", "results_of_threads", "two_results"]
@@ -37,7 +38,7 @@ def expected_two(data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def built(target: str, mod: tvm.IRModule, **options: object) -> relax.VirtualMachine:
     partitioned = ar.partition(mod, [target], prepare=False)
-    return relax.VirtualMachine(ar.build(partitioned, options={target: options}), tvm.cpu())
+    return relax.VirtualMachine(ar.build(partitioned, UNOPTIMIZED, options={target: options}), tvm.cpu())
 
 
 def call(machine: relax.VirtualMachine, *arrays: np.ndarray) -> list[np.ndarray]:

@@ -17,6 +17,7 @@ from kits.backends.special_agreement import agree
 from kits.backends.special_cases import PLACED, SPECIAL, Case, Shape
 from kits.backends.special_differences import DIFFERENCES, Difference
 from kits.backends.special_moves import CASES
+from kits.host_machines import host_machine
 
 __all__ = ["Outcome", "outcome"]
 
@@ -108,7 +109,7 @@ def answers(machine: relax.VirtualMachine, case: Case) -> list[list[np.ndarray]]
 @cache
 def by_tvm() -> dict[str, list[list[np.ndarray]]]:
     """What TVM computes without a target."""
-    machine = relax.VirtualMachine(tvm.compile(whole_module(), UNOPTIMIZED), tvm.cpu())
+    machine = host_machine(whole_module())
     return {name: answers(machine, case) for name, case in CASES.items()}
 
 
@@ -119,7 +120,7 @@ def outcome(target: str) -> Outcome:
     module = ar.partition(whole_module(), [target], prepare=False, cross_compile=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # TensorRT's fallback says that it is one
-        library = ar.build(module, options={target: OPTIONS.get(target, {})}).jit()
+        library = ar.build(module, UNOPTIMIZED, options={target: OPTIONS.get(target, {})}).jit()
         machine = relax.VirtualMachine(library, tvm.cpu())
         for name, case in CASES.items():
             ops = ops_of_regions(module, name)

@@ -15,13 +15,13 @@ import tvm
 from tvm import relax
 
 from annotated_region.errors import InvalidModuleError
-from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.passes.host_repairs.repairing import repaired
 from annotated_region.passes.legalize_with_op_info import LegalizeWithOpInfo
 from annotated_region.passes.plan_layout import PlanLayout
 from annotated_region.passes.prepare_for_inference import PrepareForInference
 from annotated_region.passes.raise_to_ops import RaiseToOps
 from annotated_region.passes.transform_layout import TransformLayout
+from kits.host_machines import host_machine
 from kits.hunt.engines import LeftOutError
 from kits.hunt.partitioned_engine import PartitionedEngine
 
@@ -107,7 +107,7 @@ def _no_region(_func: relax.Function, _names: Mapping[Any, str]) -> Any:
 def compiled(mod: tvm.IRModule) -> Engine:
     """A module that TVM compiles, without a limit of time: the time is TVM's, and an alarm in it may hang."""
     signal.setitimer(signal.ITIMER_PROF, 0)
-    run = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())["main"]
+    run = host_machine(mod)["main"]
 
     def call(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         answer = run(*map(tvm.runtime.tensor, inputs))

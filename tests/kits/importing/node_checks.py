@@ -16,6 +16,8 @@ from tvm import relax
 
 import annotated_region as ar
 from annotated_region.backends.openvino.installation import require_library
+from annotated_region.host_targets import UNOPTIMIZED
+from kits.host_machines import linked_machine
 from kits.importing.node_cases import NodeCase
 
 __all__ = ["Call", "Kind", "Outcome", "checked", "checked_module", "difference", "warm_up"]
@@ -119,7 +121,7 @@ def checked_module(importing: Callable[[], tvm.IRModule], calls: Sequence[Call],
         if target != "host" and not regions:
             return Outcome(Kind.NO_REGION, host=host)
         phase = "build"
-        machine = relax.VirtualMachine(ar.build(partitioned), tvm.cpu())
+        machine = linked_machine(ar.build(partitioned, UNOPTIMIZED))
         phase = "run"
         text = _first_difference(machine, calls)
     except ar.AnnotatedRegionError as error:

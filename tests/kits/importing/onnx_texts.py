@@ -11,6 +11,8 @@ import tvm
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.host_targets import UNOPTIMIZED
+from kits.host_machines import linked_machine
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> g '
 
@@ -36,4 +38,4 @@ def run_model(
 
 def machine_of(model: onnx.ModelProto, targets: Sequence[str] = ()) -> relax.VirtualMachine:
     """What runs the model, partitioned for targets."""
-    return relax.VirtualMachine(ar.build(ar.partition(ar.from_onnx(model), list(targets))), tvm.cpu())
+    return linked_machine(ar.build(ar.partition(ar.from_onnx(model), list(targets)), UNOPTIMIZED))

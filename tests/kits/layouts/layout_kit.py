@@ -9,10 +9,10 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.layouts import Layout
 from annotated_region.op_info.calls import info_of_call
 from annotated_region.op_info.info import Parameter
+from kits.host_machines import host_machine
 
 op = relax.op
 
@@ -135,5 +135,5 @@ ELSEWHERE = {
 def run(func, arguments):
     """The answers of a function that returns a tuple of tensors."""
     mod = tvm.IRModule({"main": func})
-    machine = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())
+    machine = host_machine(mod)
     return [out.numpy() for out in machine["main"](*map(tvm.runtime.tensor, arguments))]

@@ -13,6 +13,7 @@ from tvm import relax, tirx
 from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.op_info.calls import make_call
 from annotated_region.tvm_adapter.nodes import BufferType
+from kits.host_machines import host_machine
 from kits.op_info.op_info_kit import tensor
 
 __all__ = ["LIMIT", "SYMBOLIC", "difference_at", "extent_at", "sizes_of"]
@@ -159,5 +160,5 @@ def _of_op(func, info, sizes, arrays):
         with builder.dataflow():
             out = builder.emit_output(make_call(info, variables, {}))
         builder.emit_func_output(out)
-    machine = relax.VirtualMachine(tvm.compile(builder.get(), UNOPTIMIZED), tvm.cpu())
+    machine = host_machine(builder.get())
     return machine["main"](*map(tvm.runtime.tensor, arrays), tvm_ffi.Shape(tuple(sizes.values()))).numpy()

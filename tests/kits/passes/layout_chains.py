@@ -6,7 +6,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from annotated_region.host_targets import UNOPTIMIZED
+from kits.host_machines import host_machine
 
 op = relax.op
 
@@ -142,6 +142,6 @@ def run(mod, seed=0):
         generator.standard_normal(tuple(map(int, param.ty.shape)), dtype=np.float32)
         for param in mod["main"].params
     ]
-    machine = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())
+    machine = host_machine(mod)
     result = machine["main"](*map(tvm.runtime.tensor, arguments))
     return [result.numpy()] if hasattr(result, "numpy") else [out.numpy() for out in result]

@@ -16,6 +16,8 @@ import tvm
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.host_targets import UNOPTIMIZED
+from kits.host_machines import linked_machine
 from kits.zoo.onnx_model import OnnxModel
 from kits.zoo.signature import Form, arrays
 
@@ -110,7 +112,7 @@ def ran(case: Case, target: str) -> Ran:
     begin = time.perf_counter()
     with watched(f"{case.label} for {target}"):
         partitioned = case.module if target == "tvm" else ar.partition(case.module, [target])
-        machine = relax.VirtualMachine(ar.build(partitioned).jit(), tvm.cpu())
+        machine = linked_machine(ar.build(partitioned, UNOPTIMIZED))
     seconds = time.perf_counter() - begin
     errors = [
         _error(_answers(machine, call), expected)

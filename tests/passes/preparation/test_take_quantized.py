@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+from kits.host_machines import host_machine
 from kits.passes.preparation.preparation_kit import module, ops, prepare, stays
 from tvm import relax
-
-from annotated_region.host_targets import UNOPTIMIZED
 
 op = relax.op
 TABLE = np.random.default_rng(0).integers(-128, 128, (9, 4)).astype("int8")
@@ -29,7 +28,7 @@ def looked_up(
 
 
 def answer(mod: tvm.IRModule) -> np.ndarray:
-    machine = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())
+    machine = host_machine(mod)
     result: np.ndarray = machine["main"](tvm.runtime.tensor(WORDS)).numpy()
     return result
 

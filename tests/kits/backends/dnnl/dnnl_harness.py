@@ -16,6 +16,7 @@ from annotated_region.backends.dnnl import installation
 from annotated_region.host_targets import UNOPTIMIZED
 from kits.backends.dnnl.dnnl_cases import module_of
 from kits.backends.dnnl.dnnl_transformer_cases import CASES
+from kits.host_machines import host_machine
 
 __all__ = [
     "ConstantNames",
@@ -100,7 +101,7 @@ def external_functions(module: tvm.IRModule) -> list[str]:
 def offload(module: tvm.IRModule, **options: object) -> Offloaded:
     """Partition a module for oneDNN, build and load it."""
     partitioned = ar.partition(module, ["dnnl"], prepare=False)
-    library = ar.build(partitioned, options={"dnnl": options} if options else None).jit()
+    library = ar.build(partitioned, UNOPTIMIZED, options={"dnnl": options} if options else None).jit()
     return Offloaded(partitioned, library, relax.VirtualMachine(library, tvm.cpu()))
 
 
@@ -147,4 +148,4 @@ def ops_on_host(module: tvm.IRModule, name: str = "main") -> set[str]:
 
 def tvm_alone(module: tvm.IRModule) -> relax.VirtualMachine:
     """A module without offload, compiled in little time and therefore slow."""
-    return relax.VirtualMachine(tvm.compile(module, UNOPTIMIZED), tvm.cpu())
+    return host_machine(module)

@@ -13,8 +13,8 @@ from tvm.relax import op
 
 import annotated_region as ar
 from annotated_region.backends.dnnl import processor
-from annotated_region.host_targets import UNOPTIMIZED
 from kits.backends.dnnl.dnnl_harness import offload, run
+from kits.host_machines import host_machine
 
 __all__ = ["Ran", "print_runs", "products", "runs"]
 
@@ -58,7 +58,7 @@ class Ran:
 def runs(counts: Sequence[int], activations: str) -> list[Ran]:
     """Calls of two products of the same rows, by the option."""
     module = ar.passes.QuantizeWeights(4, 32, True)(products(96, 70, 128))
-    alone = relax.VirtualMachine(tvm.compile(module, UNOPTIMIZED), tvm.cpu())
+    alone = host_machine(module)
     offloaded = offload(module, packed_activations=activations)
     (symbol,) = offloaded.symbols_of("main")
     found = []

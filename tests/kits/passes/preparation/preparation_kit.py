@@ -10,8 +10,8 @@ import tvm
 from tvm import relax
 
 from annotated_region.expr_map import ExprSet
-from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.passes.prepare_for_inference import PrepareForInference
+from kits.host_machines import host_machine
 
 Shape = tuple[int | str, ...]
 
@@ -111,6 +111,6 @@ def distinct_constants(mod: tvm.IRModule) -> list[np.ndarray]:
 
 def run(mod: tvm.IRModule, *arrays: np.ndarray) -> list[np.ndarray]:
     """What ``main`` computes, compiled by TVM alone."""
-    machine = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())
+    machine = host_machine(mod)
     result = machine["main"](*[tvm.runtime.tensor(array) for array in arrays])
     return [field.numpy() for field in (result if isinstance(result, tvm.ir.Array) else [result])]
