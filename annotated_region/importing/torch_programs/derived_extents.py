@@ -77,7 +77,7 @@ def with_derived_extents(function: relax.Function) -> relax.Function:
     casts = [
         relax.MatchCast(old, new, old.ty)
         for old, new in zip(function.params, params, strict=True)
-        if old is not new
+        if not old.same_as(new)  # each reading of `params` may make other objects of Python
     ]
     bindings = [
         relax.VarBinding(quotients, shape),

@@ -7,20 +7,19 @@ program is that of 8 or 9 rows. PyTorch evaluates the guard for the extents besi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tvm import relax, tirx
 
-from annotated_region.functions.shape_variables import variables_in
 from annotated_region.importing.equations import Equations
-from annotated_region.importing.torch_programs.guards import Symbolic
-from annotated_region.tvm_adapter.types import shape_of
+from annotated_region.importing.torch_programs.guards import Symbolic, extent_of, symbols_of_inputs
 
 if TYPE_CHECKING:
     import torch
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-__all__ = ["guarded_ranges", "require_ranges"]
+__all__ = ["GuardedRange", "guarded_ranges", "require_ranges"]
 
 
 class Guard(Symbolic, Protocol):
@@ -37,18 +36,29 @@ _WIDEST = 4096
 """The distance from the exported extent at which a range is taken as endless."""
 
 
-def guarded_ranges(program: torch.export.ExportedProgram) -> dict[str, tuple[int, int | None]]:
-    """The least and the largest extent of each symbol that has such guards; None for no largest one."""
+@dataclass(frozen=True, slots=True)
+class GuardedRange:
+    """The least and the largest number that an extent may have; None for no largest one."""
+
+    extent: Symbolic
+    least: int
+    largest: int | None
+
+
+def guarded_ranges(program: torch.export.ExportedProgram) -> list[GuardedRange]:
+    """The range of each extent that has such guards."""
     environment = next(_environments(program), None)
     if environment is None:
-        return {}
+        return []
     guards = [each.expr for each in environment.guards if _is_rounded(each.expr)]
-    ranges = {}
+    ranges = []
     for symbol in dict.fromkeys(symbol for guard in guards for symbol in guard.free_symbols):
         hint = environment.backed_var_to_val.get(symbol)
         own = [each for each in guards if each.free_symbols == {symbol}]
         if own and hint is not None:
-            ranges[str(symbol)] = _range(int(hint), _holds(own, symbol))
+            # Guards keep the symbol of an extent that PyTorch has found to be 14 * n since.
+            extent = environment.replace(symbol)
+            ranges.append(GuardedRange(extent, *_range(int(hint), _holds(own, symbol))))
     return ranges
 
 
@@ -88,15 +98,14 @@ def _range(hint: int, holds: Callable[[int], bool]) -> tuple[int, int | None]:
     return least, None if beyond is None else beyond - 1
 
 
-def require_ranges(
-    ranges: Mapping[str, tuple[int, int | None]], main: relax.Function, equations: Equations
-) -> None:
+def require_ranges(ranges: Sequence[GuardedRange], main: relax.Function, equations: Equations) -> None:
     """Let a function check that extents of its inputs are in ranges."""
-    tensors = [each for each in main.params if isinstance(each.ty, relax.TensorType)]
-    extents = [extent for each in tensors for extent in shape_of(each).values]
-    for variable in variables_in(*extents):
-        least, largest = ranges.get(variable.name, (0, None))
-        if largest is not None:
-            equations.require(tirx.Min(variable, tirx.IntImm("int64", largest)), variable)
-        if least > 0:
-            equations.require(tirx.Max(variable, tirx.IntImm("int64", least)), variable)
+    known = symbols_of_inputs(main)
+    for each in ranges:
+        extent = extent_of(each.extent, known)
+        if not isinstance(extent, relax.Expr):
+            continue
+        if each.largest is not None:
+            equations.require(tirx.Min(extent, tirx.IntImm("int64", each.largest)), extent)
+        if each.least > 0:
+            equations.require(tirx.Max(extent, tirx.IntImm("int64", each.least)), extent)

@@ -20,13 +20,20 @@ from tvm import relax, tirx
 
 from annotated_region.functions.shape_variables import variables_in
 from annotated_region.importing.equations import Equations
-from annotated_region.tvm_adapter.arithmetic import Extent
+from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal
 from annotated_region.tvm_adapter.types import shape_of
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Symbolic", "guarded_equations", "require_guard_texts", "require_guards"]
+__all__ = [
+    "Symbolic",
+    "extent_of",
+    "guarded_equations",
+    "require_guard_texts",
+    "require_guards",
+    "symbols_of_inputs",
+]
 
 
 class Symbolic(Protocol):
@@ -62,8 +69,10 @@ def guarded_equations(program: torch.export.ExportedProgram) -> list[tuple[Symbo
             environment = getattr(getattr(extent, "node", None), "shape_env", None)
             if environment is not None:
                 guards = (guard.expr for guard in environment.guards)
-                pairs = [(each.args[0], each.args[1]) for each in guards if type(each).__name__ == "Equality"]
-                return [pair for pair in pairs if not _is_of_one_element(*pair)]
+                pairs = [each.args for each in guards if type(each).__name__ == "Equality"]
+                # Guards keep the symbols of extents that PyTorch has found to be 14 * n since.
+                found = [(environment.replace(one), environment.replace(other)) for one, other in pairs]
+                return [pair for pair in found if not _is_of_one_element(*pair)]
     return []
 
 
@@ -76,13 +85,18 @@ def require_guards(
     pairs: list[tuple[Symbolic, Symbolic]], main: relax.Function, equations: Equations
 ) -> None:
     """Let a function check the equations whose symbols are extents of its inputs."""
+    known = symbols_of_inputs(main)
+    for one, other in pairs:
+        left, right = extent_of(one, known), extent_of(other, known)
+        if left is not None and right is not None and not provably_equal(left, right):
+            equations.require(left, right)
+
+
+def symbols_of_inputs(main: relax.Function) -> dict[str, tirx.Var]:
+    """The variables in extents of inputs, by names."""
     tensors = [each for each in main.params if isinstance(each.ty, relax.TensorType)]
     extents = [extent for each in tensors for extent in shape_of(each).values]
-    known = {variable.name: variable for extent in extents for variable in variables_in(extent)}
-    for pair in pairs:
-        sides = [_extent(each, known) for each in pair]
-        if all(each is not None for each in sides):
-            equations.require(*(each for each in sides if each is not None))
+    return {variable.name: variable for variable in variables_in(*extents)}
 
 
 def require_guard_texts(texts: Iterable[str], main: relax.Function, equations: Equations) -> None:
@@ -159,12 +173,12 @@ def _written(expr: ast.expr, shapes: Mapping[str, Sequence[Extent]]) -> Extent |
     return None
 
 
-def _extent(expr: Symbolic, known: Mapping[str, tirx.Var]) -> Extent | None:
+def extent_of(expr: Symbolic, known: Mapping[str, tirx.Var]) -> Extent | None:
     """An expression of PyTorch over variables; None if it has others, or other operations."""
     if not expr.args:
         text = str(expr)
         return int(text) if text.removeprefix("-").isdigit() else known.get(text)
     combine = _OPERATIONS.get(type(expr).__name__)
-    parts = [_extent(each, known) for each in expr.args]
+    parts = [extent_of(each, known) for each in expr.args]
     found = [each for each in parts if each is not None]
     return reduce(combine, found) if combine is not None and len(found) == len(parts) else None

@@ -61,6 +61,27 @@ def test_other_extents_are_refused_in_the_call(blocks, target):
         answers(machine, [blocks.seeded(1, 3, 8, 7)])
 
 
+@pytest.mark.parametrize("name", ["equation", "range"])
+def test_what_the_exporter_counted_is_checked_in_the_call(blocks, name):
+    """PyTorch's guards name the extent itself, of which it found later that it is a multiple."""
+    case = blocks.GUARDED[name]
+    machine = built(ar.from_exported_program(case.program()))
+    for given in case.calls[:2]:
+        np.testing.assert_array_equal(answers(machine, given)[0], case.answers(given)[0])
+    with pytest.raises(ValueError, match="extents for which its model is not defined"):
+        answers(machine, case.calls[2])
+
+
+def test_other_inputs_are_left_as_they_are():
+    params = [
+        relax.Var("x", relax.TensorType([8 * tirx.Var("n", "int64")], "float32")),
+        relax.Var("y", relax.TensorType([4], "float32")),
+    ]
+    derived = with_derived_extents(relax.Function(params, params[0], params[0].ty))
+    assert derived.params[1].same_as(params[1])
+    relax.analysis.well_formed(derived)
+
+
 def test_bounds_of_blocks_are_those_of_the_extents(blocks):
     attributes = ar.from_exported_program(blocks.CASES["lines"].program())["main"].attrs
     (name,) = (each for each in attributes["tir_var_upper_bound"] if each.endswith("_whole"))

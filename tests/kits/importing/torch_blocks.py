@@ -9,7 +9,7 @@ from torch import nn
 from torch.export import Dim
 from torch.nn import functional
 
-__all__ = ["CASES", "seeded"]
+__all__ = ["CASES", "GUARDED", "seeded"]
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,29 @@ class Levels(nn.Module):
         return (torch.cat([x, enlarged], 1).flatten(2),)
 
 
+class Counted(nn.Module):
+    """The sum of whole blocks of eight rows, which PyTorch counts while it exports."""
+
+    def forward(self, x):
+        return (sum(x[:, 8 * block] for block in range(x.shape[1] // 8)),)
+
+
+class Shared(nn.Module):
+    """The first rows, by a quotient of floats that is a number while PyTorch exports."""
+
+    def forward(self, x):
+        return (x[:, : int(x.shape[1] / 12)] + 1,)
+
+
 def seeded(*shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
 N = Dim("n", min=2, max=20)
+GUARDED = {
+    name: Case(module, ({1: 4 * Dim("n", min=4, max=50)},), [(seeded(2, size),) for size in (16, 20, 24)])
+    for name, module in (("equation", Counted()), ("range", Shared()))
+}
 CASES = {
     "images": Case(
         Images().eval(),
