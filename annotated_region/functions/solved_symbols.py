@@ -49,7 +49,8 @@ def _solved(function: relax.Function) -> dict[relax.Var, relax.Expr]:
         known |= dict.fromkeys(shape_vars_of(ty))
     for cast in casts:
         pairs = zip(_extents(cast.ty), _extents(cast.value.ty), strict=False)
-        solved = {one: other for one, other in pairs if isinstance(one, tirx.Var) and one not in known}
+        unknown = ((one, other) for one, other in pairs if isinstance(one, tirx.Var) and one not in known)
+        solved = {one: other for one, other in unknown if not one.same_as(other)}
         if solved:
             return solved
         known |= dict.fromkeys(shape_vars_of(cast.ty))
