@@ -11,6 +11,7 @@ import pytest
 import tvm
 from kits.hash_seeds import outputs_of
 from tvm import relax
+from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
 from annotated_region.testing.light_models import LIGHT_MODELS, input_of, light_model, light_module
@@ -53,7 +54,7 @@ def onednn_log(capfd):
 def test_the_model_runs_on_onednn_as_on_onnx_runtime(name, onednn_log):
     model = light_model(name)
     inputs = input_of(model)
-    mod = light_module(name)
+    mod = from_onnx(model, keep_params_in_input=False)  # as `light_module`, without drawing the weights again
     convolutions = mod.script().count("R.nn.conv2d(")
 
     report = ar.explain(mod, ["tensorrt", "dnnl"])
