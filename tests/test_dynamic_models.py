@@ -5,6 +5,7 @@ import onnx
 import onnxruntime
 import pytest
 import tvm
+from kits.host_machines import host_machine
 from kits.passes.partition_kit import array, same_up_to_order
 from onnx import numpy_helper
 from tvm import relax
@@ -12,7 +13,6 @@ from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
 from annotated_region.backends.dnnl import installation
-from annotated_region.host_targets import UNOPTIMIZED
 from annotated_region.testing.light_models import light_model
 
 needs_onednn = pytest.mark.skipif(
@@ -116,7 +116,7 @@ def test_a_transformer_block_of_any_length_partitions_and_runs(tmp_path):
     mod = transformer_block()
     part = ar.partition(mod, ["dnnl"])
     assert externals(part)
-    reference = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())["main"]
+    reference = host_machine(mod)["main"]
     run = machine(part, tmp_path / "block.so")["main"]
     for length in (1, 7, 16):
         x = tvm.runtime.tensor(

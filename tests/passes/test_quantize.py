@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tvm
 from kits.backends.relax_kit import module, op_views, var
+from kits.host_machines import host_machine
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.host_targets import UNOPTIMIZED
 
 RANDOM = np.random.default_rng(0)
 WEIGHT = RANDOM.standard_normal((16, 8)).astype("float32")
@@ -22,7 +22,7 @@ def samples(shape, count=4, seed=1, name="x"):
 
 
 def run(mod, *arrays):
-    machine = relax.VirtualMachine(tvm.compile(mod, UNOPTIMIZED), tvm.cpu())
+    machine = host_machine(mod)
     return machine["main"](*map(tvm.runtime.tensor, arrays)).numpy()
 
 

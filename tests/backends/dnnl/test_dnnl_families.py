@@ -10,12 +10,12 @@ import pytest
 import tvm
 from kits.backends.dnnl.dnnl_harness import external_functions, needs_onednn, ops_on_host, run
 from kits.family_models import FAMILIES, family_model, inputs_of
+from kits.host_machines import host_machine
 from tvm import relax
 from tvm.relax.frontend import nn
 from tvm.relax.frontend.onnx import from_onnx
 
 import annotated_region as ar
-from annotated_region.host_targets import UNOPTIMIZED
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,6 @@ def test_a_block_of_the_frontend_is_one_region_and_agrees_with_tvm() -> None:
     partitioned = ar.partition(module, ["dnnl"])
     assert len(external_functions(partitioned)) == 1
     machine = relax.VirtualMachine(ar.build(partitioned).jit(), tvm.cpu())
-    (expected,) = run(relax.VirtualMachine(tvm.compile(module, UNOPTIMIZED), tvm.cpu()), "forward", [data])
+    (expected,) = run(host_machine(module), "forward", [data])
     (answer,) = run(machine, "forward", [data])
     np.testing.assert_allclose(answer, expected, rtol=1e-4, atol=1e-5)
