@@ -464,3 +464,26 @@ def test_a_quantized_convolution_of_one_plane_that_is_padded(dtype):
         tvm.runtime.tensor(data)
     ).numpy()
     np.testing.assert_allclose(_answer(mod, data), right, rtol=1e-5, atol=1e-5)
+
+
+@needs_openvino
+@pytest.mark.parametrize("between", [None, "negative", "sigmoid"])
+@pytest.mark.parametrize("shape", [(1, 2, 1, 7, 2), (3, 2, 1, 7, 2), (2, 1, 7, 2)])
+def test_an_image_of_a_transposed_convolution_is_repeated(between, shape):
+    """OpenVINO 2026.4 repeats it along another axis, if it has one channel."""
+    x, w = var("x", (1, 2, 3, 1)), var("w", (2, 1, 3, 2))
+
+    def made(builder):
+        image = builder.emit(op.nn.conv2d_transpose(x, w, strides=[2, 2]))
+        if between is not None:
+            image = builder.emit(getattr(op, between)(image))
+        return op.broadcast_to(image, shape)
+
+    rng = np.random.default_rng(0)
+    data, kernel = (rng.standard_normal(extents, "float32") for extents in ((2, 3, 1), (2, 3, 2)))
+    image = np.zeros((7, 2), "float32")
+    for row in range(3):
+        image[2 * row : 2 * row + 3] += np.einsum("c,chw->hw", data[:, row, 0], kernel)
+    values = {None: image, "negative": -image, "sigmoid": 1 / (1 + np.exp(-image))}[between]
+    found = _answer(module([x, w], made), data[None], kernel[:, None])
+    np.testing.assert_allclose(found, np.broadcast_to(values, shape), rtol=1e-5, atol=1e-5)

@@ -25,6 +25,12 @@ of one image, it is wrong if a function with a constant for each channel is behi
     v = Conv(x, w), y = Mul(Sub(Max(v, v), x), c)        right
     y = Sub(Conv(x, w), x)        wrong, if x is (n, 1, 2, 1), and w is computed
 
+An image of one channel that a transposed convolution makes is expanded along a new axis as if it were
+another one:
+
+    y = Expand(ConvTranspose(x, w), [1, 2, 1, 7, 2])        wrong, if the convolution is (1, 1, 7, 2)
+    c = ConvTranspose(x, w), y = Expand(Max(c, c), [1, 2, 1, 7, 2])        right
+
 An absolute value is computed in the memory of inputs that were joined, though another operator reads them:
 
     c = Concat(a, b), y = Mul(c, Abs(c))        wrong
@@ -215,6 +221,17 @@ def _apart_from_joined(graph: Graph, sources: ValueSources, operator: Operator) 
     return reading_a_copy(graph, operator, data) if is_joined and readers > 1 else (operator,)
 
 
+def _apart_from_deconvolutions(
+    graph: Graph, sources: ValueSources, operator: Operator
+) -> tuple[Operator, ...]:
+    """The operator; an expansion reads a copy of what is computed from a transposed convolution."""
+    if operator.kind != "Expand":
+        return (operator,)
+    data = operator.inputs[0]
+    is_made = stems_from(sources, data, lambda maker: maker.kind == "ConvTranspose")
+    return reading_a_copy(graph, operator, data) if is_made else (operator,)
+
+
 def _by_axes(graph: Graph, _sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
     """The operator; repetitions along several axes of symbolic extents are made one by one, with copies."""
     repeats = graph.constants.get(operator.inputs[1]) if operator.kind == "Tile" else None
@@ -308,6 +325,7 @@ REPAIRS: tuple[Repair, ...] = (
     _with_two_channels,
     _apart_from_pixels,
     _apart_from_joined,
+    _apart_from_deconvolutions,
     _by_axes,
 )
 """In this order."""
