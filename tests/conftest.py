@@ -12,13 +12,17 @@ import inspect
 import os
 from collections import Counter
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+import tvm
 from hypothesis import HealthCheck, settings
 
 from annotated_region.backends.dnnl.rewriting.rewriter import verification
+from annotated_region.compilation import executable
+from annotated_region.host_targets import UNOPTIMIZED, HostTarget, host_target
 from annotated_region.passes.preparation.sweep import checking
 from annotated_region.testing.dnnl_verifier import verify
 
@@ -62,6 +66,26 @@ def _graphs_are_verified() -> Iterator[None]:
     """Between any two passes of the dnnl backend; at every step the measures of these and of preparation."""
     with verification(verify), checking():
         yield
+
+
+_ABOUT_REGIONS = {"backends", "importing"}
+"""Rooms whose tests are about regions and imported models; the others, and campaigns, build as users do."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _host_code_is_not_optimized(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Where the host computes little, LLVM's optimizations take a fifth of the time of a test."""
+    room = request.path.relative_to(Path(__file__).parent).parts[0]
+    if room not in _ABOUT_REGIONS or "AR_CAMPAIGN_EXAMPLES" in os.environ:
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(executable, "host_target", _unoptimized)
+        yield
+
+
+def _unoptimized(given: HostTarget) -> tvm.target.Target:
+    return UNOPTIMIZED if given == "llvm" else host_target(given)
 
 
 @pytest.fixture(scope="session")
