@@ -68,8 +68,8 @@ def _graphs_are_verified() -> Iterator[None]:
         yield
 
 
-_ABOUT_REGIONS = {"backends", "importing"}
-"""Rooms whose tests are about regions and imported models; the others, and campaigns, build as users do."""
+_ABOUT_REGIONS = {"backends", "importing", "checking"}
+"""Rooms about regions, imported models and faults; the others, and campaigns, build as users do."""
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -60,7 +60,8 @@ SMALL = [NETWORKS[1], *NETWORKS[4:]]
 
 def float_model(name: str) -> tuple[onnx.ModelProto, list[dict[str, np.ndarray]]]:
     if name == "resnet50":
-        return light_model(name), [input_of(light_model(name))]
+        model = light_model(name)
+        return model, [input_of(model)]
     model = family_model(name, "small")
     return model, [inputs_of(model, seed=seed) for seed in range(3)]
 
