@@ -55,6 +55,18 @@ A convolution of bytes with one channel is wrong if its single plane is padded:
     y = Conv(DequantizeLinear(x), w)        wrong, if x is (3, 1, 1, 2, 4), and there are planes of padding
     d = DequantizeLinear(x), y = Conv(Max(d, d), w)        right
 
+Bytes that are joined with others of another zero point, and quantized for several readers, are passed on as
+they are:
+
+    q = QuantizeLinear(Concat(DequantizeLinear(x, s, 0), DequantizeLinear(y, s, 128)), s, 0)
+                                                                  wrong, if q and its numbers are results
+    c = Concat(...), q = QuantizeLinear(Max(c, c), s, 0)        right
+
+The bounds of a clip are moved in front of the quantization, where they are a quantum narrower:
+
+    y = Clip(DequantizeLinear(QuantizeLinear(x, 0.1, 3), 0.1, 3), -0.5, 0.5)        -0.4 for -2
+    d = DequantizeLinear(...), y = Clip(Max(d, d), -0.5, 0.5)        -0.5
+
 The compilation of a quantized model ends the process if the difference from a constant is gathered:
 
     y = Gather(Sub(c, x), [0, 2])        a segmentation fault
@@ -289,6 +301,33 @@ def _apart_from_planes(graph: Graph, sources: ValueSources, operator: Operator) 
     return reading_a_copy(graph, operator, operator.inputs[0]) if is_of_one else (operator,)
 
 
+def _apart_from_zeros(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a quantization reads a copy of joined numbers that had different zero points."""
+    if operator.kind != "QuantizeLinear":
+        return (operator,)
+    join = _behind_views(sources, operator.inputs[0])
+    if join is None or join.kind != "Concat":
+        return (operator,)
+    makers = [_behind_views(sources, each) for each in join.inputs]
+    zeros = {each.inputs[2] for each in makers if each is not None and each.kind == "DequantizeLinear"}
+    return reading_a_copy(graph, operator, operator.inputs[0]) if len(zeros) > 1 else (operator,)
+
+
+def _apart_from_bounds(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a clip reads a copy of what was bytes."""
+    maker = _behind_views(sources, operator.inputs[0]) if operator.kind == "Clip" else None
+    if maker is None or maker.kind != "DequantizeLinear" or sources.constants.issuperset(maker.outputs):
+        return (operator,)
+    return reading_a_copy(graph, operator, operator.inputs[0])
+
+
+def _behind_views(sources: ValueSources, name: str) -> Operator | None:
+    """The operator that makes what a value is a view or a permutation of; None of inputs and constants."""
+    while name in sources.makers and sources.makers[name].kind in VIEWS | {"Transpose"}:
+        name = sources.makers[name].inputs[0]
+    return sources.makers.get(name)
+
+
 def _is_multiple(sources: ValueSources, operator: Operator) -> bool:
     """Whether an operator is a linear function, with constants, of a convolution or product."""
     while operator.kind in LINEAR | {"BatchNormalization", "Cast", "Neg"}:
@@ -318,5 +357,7 @@ FACTOR_REPAIRS: tuple[Repair, ...] = (
     _apart_from_signs,
     _apart_from_rows,
     _apart_from_planes,
+    _apart_from_zeros,
+    _apart_from_bounds,
 )
 """Those behind them."""

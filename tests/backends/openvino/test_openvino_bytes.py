@@ -1,0 +1,77 @@
+"""Bytes that are joined, and bounds of numbers that were bytes, on OpenVINO."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from kits.backends.relax_kit import module, var
+from tvm import relax
+from tvm.relax import op
+
+import annotated_region as ar
+from annotated_region.backends.openvino import installation
+
+needs_openvino = pytest.mark.skipif(
+    installation.unavailable() is not None, reason=str(installation.unavailable())
+)
+STEP = 0.0625
+
+
+def _answers(mod, *arrays):
+    run = relax.VirtualMachine(ar.build(ar.partition(mod, ["openvino"])), tvm.cpu())["main"]
+    found = run(*map(tvm.runtime.tensor, arrays))
+    return [found.numpy()] if hasattr(found, "numpy") else [each.numpy() for each in found]
+
+
+def _number(value, dtype="float32"):
+    return relax.const(np.asarray(value, dtype))
+
+
+@needs_openvino
+@pytest.mark.parametrize("view", [False, True])
+@pytest.mark.parametrize("zeros", [(0, 128), (128, 0), (0, 5), (5, 5)])
+def test_joined_bytes_are_quantized_for_several_readers(zeros, view):
+    """OpenVINO 2026.4 passes the bytes of another zero point on as they are."""
+    params = [var(name, (1, 1, 2, 2), "uint8") for name in "xy"]
+
+    def made(builder):
+        numbers = [
+            builder.emit(op.dequantize(x, _number(STEP), _number(zero, "uint8"), axis=1))
+            for x, zero in zip(params, zeros, strict=True)
+        ]
+        joined = builder.emit(op.concat(numbers, axis=1))
+        if view:
+            joined = builder.emit(op.reshape(joined, (1, 2, 4)))
+        quantized = builder.emit(
+            op.quantize(joined, _number(STEP), _number(0, "uint8"), axis=1, out_dtype="uint8")
+        )
+        whole = builder.emit(op.dequantize(quantized, _number(STEP), _number(0, "uint8"), axis=1))
+        return quantized, whole
+
+    arrays = np.random.default_rng(0).integers(0, 256, (2, 1, 1, 2, 2)).astype("uint8")
+    whole = [array.astype(int) - zero for array, zero in zip(arrays, zeros, strict=True)]
+    wanted = np.clip(np.concatenate(whole, 1), 0, 255)
+    quantized, numbers = _answers(module(params, made), *arrays)
+    np.testing.assert_array_equal(quantized.reshape(wanted.shape), wanted)
+    np.testing.assert_array_equal(numbers.reshape(wanted.shape), wanted * np.float32(STEP))
+
+
+@needs_openvino
+@pytest.mark.parametrize("axes", [None, [2, 0, 1]])
+def test_bounds_of_numbers_that_were_bytes(axes):
+    """OpenVINO 2026.4 clips -2 to -0.4."""
+    x = var("x", (1, 2, 2))
+
+    def made(builder):
+        scale, zero = _number(0.1), _number(3, "int8")
+        quantized = builder.emit(op.quantize(x, scale, zero, axis=1, out_dtype="int8"))
+        numbers = builder.emit(op.dequantize(quantized, scale, zero, axis=1))
+        if axes is not None:
+            numbers = builder.emit(op.permute_dims(numbers, axes))
+        return op.clip(numbers, -0.5, 0.5)
+
+    data = np.array([[[-2, -0.5], [0.3, 2]]], "float32")
+    wanted = np.clip(np.rint(data / np.float32(0.1)) * np.float32(0.1), -0.5, 0.5)
+    (found,) = _answers(module([x], made), data)
+    np.testing.assert_allclose(found, wanted if axes is None else wanted.transpose(axes), rtol=1e-6)
