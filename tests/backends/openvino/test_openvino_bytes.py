@@ -75,3 +75,29 @@ def test_bounds_of_numbers_that_were_bytes(axes):
     wanted = np.clip(np.rint(data / np.float32(0.1)) * np.float32(0.1), -0.5, 0.5)
     (found,) = _answers(module([x], made), data)
     np.testing.assert_allclose(found, wanted if axes is None else wanted.transpose(axes), rtol=1e-6)
+
+
+@needs_openvino
+@pytest.mark.parametrize("factor", [None, 2.0])
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_joined_numbers_are_quantized_twice(dtype, factor):
+    """The compilation of OpenVINO 2026.4 ends the process."""
+    params = [var(name, (1, 2, 3)) for name in "xy"]
+    steps = [(0.25, 16, "uint8"), (0.5, 5, dtype)]
+
+    def made(builder):
+        numbers = builder.emit(op.concat(params, axis=2))
+        for step, place, kind in steps:
+            scale, zero = _number(step), _number(place, kind)
+            quantized = builder.emit(op.quantize(numbers, scale, zero, axis=1, out_dtype=kind))
+            numbers = builder.emit(op.dequantize(quantized, scale, zero, axis=1))
+            if factor is not None and kind == "uint8":
+                numbers = builder.emit(op.multiply(numbers, _number(factor)))
+        return quantized
+
+    # Whole steps of both quantizations, within the range of the first.
+    arrays = np.random.default_rng(0).integers(-8, 9, (2, 1, 2, 3)).astype("float32") / 2
+    joined = np.concatenate(list(arrays), 2) * (factor or 1)
+    bounds = (-128, 127) if dtype == "int8" else (0, 255)
+    (found,) = _answers(module(params, made), *arrays)
+    np.testing.assert_array_equal(found, np.clip(joined / 0.5 + 5, *bounds))

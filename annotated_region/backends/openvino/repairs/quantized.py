@@ -67,7 +67,13 @@ The bounds of a clip are moved in front of the quantization, where they are a qu
     y = Clip(DequantizeLinear(QuantizeLinear(x, 0.1, 3), 0.1, 3), -0.5, 0.5)        -0.4 for -2
     d = DequantizeLinear(...), y = Clip(Max(d, d), -0.5, 0.5)        -0.5
 
-The compilation of a quantized model ends the process if the difference from a constant is gathered:
+The compilation of a quantized model ends the process if what was joined and quantized is quantized once more,
+maybe times a constant:
+
+    d = DequantizeLinear(QuantizeLinear(Concat(x, y))), q = QuantizeLinear(d)        a segmentation fault
+    d = ..., q = QuantizeLinear(Max(d, d))        right
+
+And if the difference from a constant is gathered:
 
     y = Gather(Sub(c, x), [0, 2])        a segmentation fault
     m = Sub(c, x), y = Gather(Max(m, m), [0, 2])        right
@@ -76,6 +82,7 @@ The compilation of a quantized model ends the process if the difference from a c
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 import numpy as np
 
@@ -313,6 +320,19 @@ def _apart_from_zeros(graph: Graph, sources: ValueSources, operator: Operator) -
     return reading_a_copy(graph, operator, operator.inputs[0]) if len(zeros) > 1 else (operator,)
 
 
+def _apart_from_joins(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a quantization reads a copy of what was joined and quantized before."""
+    if operator.kind != "QuantizeLinear":
+        return (operator,)
+    scaled = _behind(sources, operator.inputs[0], LINEAR | VIEWS | {"Identity"})
+    quantized = sources.makers.get(_behind(sources, scaled, {"DequantizeLinear"}))
+    if quantized is None or quantized.kind != "QuantizeLinear":
+        return (operator,)
+    join = sources.makers.get(_behind(sources, quantized.inputs[0], VIEWS))
+    is_joined = join is not None and join.kind == "Concat"
+    return reading_a_copy(graph, operator, operator.inputs[0]) if is_joined else (operator,)
+
+
 def _apart_from_bounds(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
     """The operator; a clip reads a copy of what was bytes."""
     maker = _behind_views(sources, operator.inputs[0]) if operator.kind == "Clip" else None
@@ -323,9 +343,17 @@ def _apart_from_bounds(graph: Graph, sources: ValueSources, operator: Operator) 
 
 def _behind_views(sources: ValueSources, name: str) -> Operator | None:
     """The operator that makes what a value is a view or a permutation of; None of inputs and constants."""
-    while name in sources.makers and sources.makers[name].kind in VIEWS | {"Transpose"}:
-        name = sources.makers[name].inputs[0]
-    return sources.makers.get(name)
+    return sources.makers.get(_behind(sources, name, VIEWS | {"Transpose"}))
+
+
+def _behind(sources: ValueSources, name: str, kinds: Collection[str]) -> str:
+    """The value that a value is computed from by operators of these kinds, with constants."""
+    while name in sources.makers and sources.makers[name].kind in kinds:
+        data = [each for each in sources.makers[name].inputs if each not in sources.constants]
+        if len(data) != 1:
+            break
+        (name,) = data
+    return name
 
 
 def _is_multiple(sources: ValueSources, operator: Operator) -> bool:
@@ -358,6 +386,7 @@ FACTOR_REPAIRS: tuple[Repair, ...] = (
     _apart_from_rows,
     _apart_from_planes,
     _apart_from_zeros,
+    _apart_from_joins,
     _apart_from_bounds,
 )
 """Those behind them."""
