@@ -43,6 +43,8 @@ RECENT = 20_000_000
 
 _LINE_MARKER = re.compile(rb'^# \d+ "((?:[^"\\]|\\.)*)".*\n?', re.MULTILINE)
 _EMPTY_LINES = re.compile(rb"\n\s*\n")
+# What depends on the place of a text, or on the time. A header in angle brackets that is looked for is known
+# by its state, and `__has_include` alone, as in `defined(__has_include)`, asks for none.
 _OF_ITS_PLACE = re.compile(
     r"^[ \t]*#[ \t]*include[ \t]*[^<\s]|__FILE__|__DATE__|__TIME|__has_include(?!\s*\(\s*<|\))", re.MULTILINE
 )

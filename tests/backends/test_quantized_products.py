@@ -5,16 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
+from kits.backends.openvino_kit import needs_openvino
 from kits.backends.relax_kit import module, var
 from tvm import relax
 from tvm.relax import op
 
 import annotated_region as ar
-from annotated_region.backends.openvino import installation
 
-needs_openvino = pytest.mark.skipif(
-    installation.unavailable() is not None, reason=str(installation.unavailable())
-)
 SCALE = 0.05
 WEIGHT = np.random.default_rng(4).integers(-127, 128, (64, 48)).astype("int8")
 SQUARE = np.random.default_rng(8).integers(-127, 128, (48, 48)).astype("int8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
+from kits.backends.openvino_kit import needs_openvino
 from kits.backends.special_agreement import agree
 from kits.backends.special_kit import answers, by_tvm, calls_of, ops_of_regions, whole_module
 from kits.backends.special_moves import CASES
@@ -12,14 +13,9 @@ from kits.backends.special_undefined import OVERFLOWING, UNDEFINED
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.backends.openvino import installation
 from annotated_region.host_targets import UNOPTIMIZED
 
 LARGE, SMALL = 1e30, float(np.finfo("float32").tiny)
-
-needs_openvino = pytest.mark.skipif(
-    installation.unavailable() is not None, reason=str(installation.unavailable())
-)
 
 
 def is_ordinary(arguments):

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import tvm
+from kits.backends.engine_kit import built, call
+from kits.backends.openvino_kit import needs_openvino
 from kits.backends.relax_kit import module, var
 from tvm import relax
 from tvm.relax import op
 
-import annotated_region as ar
-from annotated_region.backends.openvino import installation
+from annotated_region.backends.onnx_emitter.graph import Graph
+from annotated_region.backends.openvino.kernels import DIALECT
+from annotated_region.backends.openvino.repairs.repairing import repair
 
-needs_openvino = pytest.mark.skipif(
-    installation.unavailable() is not None, reason=str(installation.unavailable())
-)
 STEP = 0.0625
-
-
-def _answers(mod, *arrays):
-    run = relax.VirtualMachine(ar.build(ar.partition(mod, ["openvino"])), tvm.cpu())["main"]
-    found = run(*map(tvm.runtime.tensor, arrays))
-    return [found.numpy()] if hasattr(found, "numpy") else [each.numpy() for each in found]
 
 
 def _number(value, dtype="float32"):
@@ -52,7 +45,7 @@ def test_joined_bytes_are_quantized_for_several_readers(zeros, view):
     arrays = np.random.default_rng(0).integers(0, 256, (2, 1, 1, 2, 2)).astype("uint8")
     whole = [array.astype(int) - zero for array, zero in zip(arrays, zeros, strict=True)]
     wanted = np.clip(np.concatenate(whole, 1), 0, 255)
-    quantized, numbers = _answers(module(params, made), *arrays)
+    quantized, numbers = call(built("openvino", module(params, made)), *arrays)
     np.testing.assert_array_equal(quantized.reshape(wanted.shape), wanted)
     np.testing.assert_array_equal(numbers.reshape(wanted.shape), wanted * np.float32(STEP))
 
@@ -73,7 +66,7 @@ def test_bounds_of_numbers_that_were_bytes(axes):
 
     data = np.array([[[-2, -0.5], [0.3, 2]]], "float32")
     wanted = np.clip(np.rint(data / np.float32(0.1)) * np.float32(0.1), -0.5, 0.5)
-    (found,) = _answers(module([x], made), data)
+    (found,) = call(built("openvino", module([x], made)), data)
     np.testing.assert_allclose(found, wanted if axes is None else wanted.transpose(axes), rtol=1e-6)
 
 
@@ -99,5 +92,20 @@ def test_joined_numbers_are_quantized_twice(dtype, factor):
     arrays = np.random.default_rng(0).integers(-8, 9, (2, 1, 2, 3)).astype("float32") / 2
     joined = np.concatenate(list(arrays), 2) * (factor or 1)
     bounds = (-128, 127) if dtype == "int8" else (0, 255)
-    (found,) = _answers(module(params, made), *arrays)
+    (found,) = call(built("openvino", module(params, made)), *arrays)
     np.testing.assert_array_equal(found, np.clip(joined / 0.5 + 5, *bounds))
+
+
+@pytest.mark.parametrize("shape", ["known", "computed"])
+def test_joined_numbers_are_found_behind_views_of_any_shape(shape):
+    graph = Graph("graph", DIALECT)
+    graph.constants |= {"s": np.array(0.5, "float32"), "a": np.array(0, "int8"), "b": np.array(5, "int8")}
+    for name, dtype in (("s", "float32"), ("a", "int8"), ("b", "int8"), ("x", "int8"), ("y", "int8")):
+        graph.declare(name, dtype)
+    parts = [graph.add("DequantizeLinear", (x, "s", zero), 1, {})[0] for x, zero in ("xa", "yb")]
+    target = graph.constant(np.array([-1])) if shape == "known" else graph.declare("extents", "int64")
+    (joined,) = graph.add("Concat", parts, 1, {"axis": 0})
+    (viewed,) = graph.add("Reshape", (joined, target), 1, {})
+    graph.add("QuantizeLinear", (viewed, "s", "a"), 1, {})
+    repair(graph)
+    assert graph.operators[-1].inputs[0] != viewed

@@ -9,18 +9,15 @@ import onnx
 import onnxruntime
 import pytest
 import tvm
+from kits.backends.openvino_kit import needs_openvino
 from onnx import TensorProto, helper
 from tvm import relax
 
 import annotated_region as ar
 from annotated_region.backends.onnx_emitter.graph import Graph, Port
-from annotated_region.backends.openvino import installation
 from annotated_region.backends.openvino.kernels import DIALECT
 from annotated_region.backends.openvino.local_response import write_local_responses
 
-needs_openvino = pytest.mark.skipif(
-    installation.unavailable() is not None, reason=str(installation.unavailable())
-)
 POOL = {"kernel_shape": [5, 1, 1], "strides": [1, 1, 1], "pads": [2, 0, 0, 2, 0, 0], "count_include_pad": 1}
 EVEN = {"kernel_shape": [4, 1, 1], "strides": [1, 1, 1], "pads": [2, 0, 0, 2, 0, 0], "count_include_pad": 1}
 

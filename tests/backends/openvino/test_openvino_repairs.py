@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
+from kits.backends.openvino_kit import needs_openvino
 from kits.backends.relax_kit import module, var
 from tvm import relax, tirx
 from tvm.relax import op
@@ -19,9 +20,6 @@ from annotated_region.backends.openvino.kernels import DIALECT
 from annotated_region.backends.openvino.repairs.repairing import repair
 from annotated_region.compilation.code_generation import external_functions
 
-needs_openvino = pytest.mark.skipif(
-    installation.unavailable() is not None, reason=str(installation.unavailable())
-)
 COLUMN = np.ones((3, 1, 1), "float32")
 README = Path(installation.__file__).with_name("README.md").read_text(encoding="utf-8")
 

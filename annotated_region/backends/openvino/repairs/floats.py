@@ -92,6 +92,7 @@ from annotated_region.backends.openvino.repairs.sources import (
     VIEWS,
     Repair,
     ValueSources,
+    behind,
     holds_several,
     is_product,
     read_as_a_copy,
@@ -213,9 +214,7 @@ def _apart_from_joined(graph: Graph, sources: ValueSources, operator: Operator) 
     if operator.kind != "Abs":
         return (operator,)
     (data,) = operator.inputs
-    name = data
-    while name in sources.makers and sources.makers[name].kind in VIEWS:
-        name = sources.makers[name].inputs[0]
+    name = behind(sources, data, VIEWS)
     is_joined = name in sources.makers and sources.makers[name].kind == "Concat"
     readers = sum(each.inputs.count(value) for each in graph.operators for value in {data, name})
     return reading_a_copy(graph, operator, data) if is_joined and readers > 1 else (operator,)

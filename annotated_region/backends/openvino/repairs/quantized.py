@@ -82,7 +82,6 @@ And if the difference from a constant is gathered:
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 
 import numpy as np
 
@@ -98,6 +97,7 @@ from annotated_region.backends.openvino.repairs.sources import (
     VIEWS,
     Repair,
     ValueSources,
+    behind,
     computed_of,
     holds_several,
     is_product,
@@ -324,11 +324,11 @@ def _apart_from_joins(graph: Graph, sources: ValueSources, operator: Operator) -
     """The operator; a quantization reads a copy of what was joined and quantized before."""
     if operator.kind != "QuantizeLinear":
         return (operator,)
-    scaled = _behind(sources, operator.inputs[0], LINEAR | VIEWS | {"Identity"})
-    quantized = sources.makers.get(_behind(sources, scaled, {"DequantizeLinear"}))
+    scaled = behind(sources, operator.inputs[0], LINEAR | VIEWS | {"Identity"})
+    quantized = sources.makers.get(behind(sources, scaled, {"DequantizeLinear"}))
     if quantized is None or quantized.kind != "QuantizeLinear":
         return (operator,)
-    join = sources.makers.get(_behind(sources, quantized.inputs[0], VIEWS))
+    join = sources.makers.get(behind(sources, quantized.inputs[0], VIEWS))
     is_joined = join is not None and join.kind == "Concat"
     return reading_a_copy(graph, operator, operator.inputs[0]) if is_joined else (operator,)
 
@@ -343,17 +343,7 @@ def _apart_from_bounds(graph: Graph, sources: ValueSources, operator: Operator) 
 
 def _behind_views(sources: ValueSources, name: str) -> Operator | None:
     """The operator that makes what a value is a view or a permutation of; None of inputs and constants."""
-    return sources.makers.get(_behind(sources, name, VIEWS | {"Transpose"}))
-
-
-def _behind(sources: ValueSources, name: str, kinds: Collection[str]) -> str:
-    """The value that a value is computed from by operators of these kinds, with constants."""
-    while name in sources.makers and sources.makers[name].kind in kinds:
-        data = [each for each in sources.makers[name].inputs if each not in sources.constants]
-        if len(data) != 1:
-            break
-        (name,) = data
-    return name
+    return sources.makers.get(behind(sources, name, VIEWS | {"Transpose"}))
 
 
 def _is_multiple(sources: ValueSources, operator: Operator) -> bool:

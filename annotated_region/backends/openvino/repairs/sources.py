@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from annotated_region.backends.onnx_emitter.copies import copied
@@ -20,6 +20,7 @@ __all__ = [
     "Repair",
     "ValueSources",
     "VIEWS",
+    "behind",
     "computed_of",
     "holds_several",
     "is_product",
@@ -100,6 +101,17 @@ def stems_from(sources: ValueSources, name: str, is_wanted: Callable[[Operator],
             return False
         (name,) = data
     return False
+
+
+def behind(sources: ValueSources, name: str, kinds: Collection[str]) -> str:
+    """The value that another one is computed from by operators of these kinds and constants."""
+    while name in sources.makers and sources.makers[name].kind in kinds:
+        operator = sources.makers[name]
+        varied = [each for each in operator.inputs if each not in sources.constants]
+        if operator.kind in LINEAR and len(varied) != 1:
+            break
+        name = varied[0] if operator.kind in LINEAR else operator.inputs[0]
+    return name
 
 
 def computed_of(sources: ValueSources, name: str) -> Iterator[Operator]:

@@ -16,7 +16,7 @@ from annotated_region.importing.onnx_models.converters.node import OnnxNode
 from annotated_region.importing.onnx_models.converters.registry import converts
 from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal
 
-__all__ = ["computed_extents"]
+__all__ = ["computed_extents", "extents_of_input"]
 
 
 @converts("", "Expand", (2, 2))
@@ -75,6 +75,11 @@ def computed_extents(node: OnnxNode, shape: relax.Expr, count: int) -> tuple[rel
     computed = node.emit(relax.op.tensor_to_shape(shape))
     node.builder.match_cast(computed, relax.ShapeType(names))
     return tuple(names)
+
+
+def extents_of_input(node: OnnxNode, position: int, count: int) -> list[Extent]:
+    """Shape variables for the `count` extents in an int64 input that is data."""
+    return list(computed_extents(node, node.vector(position, ("int64",), count), count))
 
 
 def _joined(node: OnnxNode, given: Extent, asked: Extent) -> Extent:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from tvm import relax
 
-from annotated_region.importing.onnx_models.converters.expand import computed_extents
+from annotated_region.importing.onnx_models.converters.expand import extents_of_input
 from annotated_region.importing.onnx_models.converters.extent_numbers import numbers_of
 from annotated_region.importing.onnx_models.converters.node import OnnxNode, rank_of
 from annotated_region.importing.onnx_models.converters.registry import converts
@@ -24,7 +24,7 @@ def _largest(node: OnnxNode) -> relax.Expr:
     given = node.inputs[1]
     numbers = None if given is None else numbers_of(node.builder, given)
     node.require(numbers is None or len(numbers) == 1, "has several numbers of elements")
-    (count,) = computed_extents(node, node.vector(1, ("int64",), 1), 1) if numbers is None else numbers
+    (count,) = extents_of_input(node, 1, 1) if numbers is None else numbers
     if not isinstance(count, int):
         return _first(node, count)
     return replace(node, inputs=(node.inputs[0], relax.const([count], "int64"))).by_tvm()

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 from tvm import relax, tirx
 
-from annotated_region.importing.onnx_models.converters.expand import computed_extents
+from annotated_region.importing.onnx_models.converters.expand import extents_of_input
 from annotated_region.importing.onnx_models.converters.folding import known_numbers
 from annotated_region.importing.onnx_models.converters.node import FLOATS, OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_models.converters.registry import converts
@@ -102,8 +102,7 @@ def _with_known_sizes(node: OnnxNode) -> OnnxNode:
         return node
     shape = node.shape(node.tensor(0))
     axes = _axes(node, len(shape))
-    given = node.vector(3, ("int64",), len(axes))
-    sizes: list[Extent] = list(computed_extents(node, given, len(axes)))
+    sizes = extents_of_input(node, 3, len(axes))
     for place, axis in enumerate(axes):
         if axis < _FIRST_RESIZED < len(shape):
             node.require_equal(sizes[place], shape[axis])

@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from tvm import relax
 
-from annotated_region.importing.onnx_models.converters.expand import computed_extents
+from annotated_region.importing.onnx_models.converters.expand import extents_of_input
 from annotated_region.importing.onnx_models.converters.extent_numbers import numbers_of
 from annotated_region.importing.onnx_models.converters.node import OnnxNode, rank_of
 from annotated_region.importing.onnx_models.converters.registry import converts
@@ -32,11 +32,7 @@ def _split(node: OnnxNode) -> relax.Expr:
 def _sizes(node: OnnxNode, given: relax.Expr) -> list[Extent]:
     """The sizes of all parts; variables where only the call computes them."""
     known = numbers_of(node.builder, given)
-    if known is not None:
-        return known
-    return list(
-        computed_extents(node, node.vector(1, ("int64",), len(node.proto.output)), len(node.proto.output))
-    )
+    return extents_of_input(node, 1, len(node.proto.output)) if known is None else known
 
 
 def _parts(node: OnnxNode, sizes: list[Extent]) -> relax.Expr:
