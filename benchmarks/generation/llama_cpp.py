@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import itertools
 import os
 import tempfile
 from collections.abc import Sequence
@@ -84,8 +85,10 @@ def _write(path: Path, shape: Shape, bits: int) -> None:
     def norm(name: str) -> None:
         writer.add_tensor(name, np.ones(shape.width, "float32"))
 
+    seeds = itertools.count()
+
     def matrix(name: str, rows: int, depth: int) -> None:
-        blocks = random_bytes(rows * depth // BLOCK, 2 + BLOCK * bits // 8)
+        blocks = random_bytes(next(seeds), rows * depth // BLOCK, 2 + BLOCK * bits // 8)
         blocks[:, :2] = np.full(1, 0.2 / 2**bits, "float16").view("uint8")
         writer.add_tensor(name, blocks.reshape(rows, -1), raw_dtype=kind)
 

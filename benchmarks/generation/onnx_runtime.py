@@ -137,7 +137,8 @@ class _Graph:
     def linear(self, x: str, columns: int, depth: int, result: str = "") -> str:
         groups = depth // GROUP
         place = f"weight_{len(self.constants)}"
-        words = self.constant(place, random_bytes(columns, groups, GROUP * self.bits // 8))
+        seed = len(self.constants)
+        words = self.constant(place, random_bytes(seed, columns, groups, GROUP * self.bits // 8))
         scales = np.full(columns * groups, 0.2 / 2**self.bits, "float32")
         attributes = {"K": depth, "N": columns, "bits": self.bits, "block_size": GROUP, "accuracy_level": 4}
         inputs = (x, words, self.constant(f"{place}_scales", scales))

@@ -155,7 +155,7 @@ class _Graph:
     def linear(self, x: Any, columns: int, depth: int) -> Any:
         ops, groups = self.ops, depth // GROUP
         kind = self.openvino.Type.i4 if self.bits == 4 else self.openvino.Type.i8
-        packed = random_bytes(columns * depth * self.bits // 8)
+        packed = random_bytes(len(self.held), columns * depth * self.bits // 8)
         if self.bits == 8:
             packed = packed.view("int8")
         self.held.append(packed)

@@ -64,9 +64,13 @@ class Engine(Protocol):
         ...
 
 
-def random_bytes(*shape: int) -> np.ndarray:
-    """Bytes of weights: what they are makes no difference to the time."""
-    numbers: np.ndarray = np.random.default_rng(0).integers(0, 256, shape, "uint8")
+def random_bytes(seed: int, *shape: int) -> np.ndarray:
+    """Bytes of weights, each matrix from a seed of its own.
+
+    What they are makes no difference to the time, but equal matrices do: ONNX Runtime keeps one of them, and
+    reads those of all layers from the processor's cache.
+    """
+    numbers: np.ndarray = np.random.default_rng(seed).integers(0, 256, shape, "uint8")
     return numbers
 
 
