@@ -191,7 +191,7 @@ class Llama:
     Parameters
     ----------
     library
-        What `build` gives.
+        What `build` gives, made ready by `jit`, or exported and loaded again.
     config
         The sizes.
     capacity
@@ -245,8 +245,8 @@ class Llama:
 
 def build(
     config: Config, weights: Weights, bits: int | None, group: int, activations: str = "float32"
-) -> tvm.runtime.Module:
-    """The library of a Llama; `bits` of None leaves the weights as they are.
+) -> ar.LinkedExecutable:
+    """A Llama that is compiled, to be run or exported; `bits` of None leaves the weights as they are.
 
     `activations` is what numbers are rounded to where they meet weights of few bits: ``"float32"``,
     ``"int16"``, ``"int8"`` or ``"bfloat16"``, see ``packed_activations`` of the target.
@@ -257,7 +257,7 @@ def build(
     pasts = [f"{name}_{layer}" for layer in range(config.layers) for name in "kv"]
     module = ar.passes.AppendInPlace("step", {name: 1 + index for index, name in enumerate(pasts)})(module)
     options = {"dnnl": {"packed_activations": activations}}
-    return ar.build(ar.partition(module, ["dnnl"]), options=options).jit()
+    return ar.build(ar.partition(module, ["dnnl"]), options=options)
 
 
 def random_weights(seed: int = 0) -> Weights:
@@ -323,7 +323,7 @@ def main() -> None:
     given = parser.parse_args()
     config, weights = stored_model(given.model) if given.model else (SIZES[given.size], random_weights())
     begin = time.perf_counter()
-    library = build(config, weights, given.bits, given.group, given.activations)
+    library = build(config, weights, given.bits, given.group, given.activations).jit()
     llama = Llama(library, config, len(given.prompt) + given.tokens)
     print(f"built in {time.perf_counter() - begin:.0f} s", file=sys.stderr)
     begin, times = time.perf_counter(), []

@@ -6,17 +6,17 @@ import ctypes
 import importlib
 import itertools
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from generation.shapes import CAPACITY, SHAPES, Engine, Shape, random_bytes
+from generation.shapes import CAPACITY, SHAPES, Engine, random_bytes
 
-__all__ = ["load"]
+__all__ = ["load", "write"]
 
+FILE = "model.gguf"
 BLOCK = 32  # weights of a block, which begins with a scale of float16
 
 
@@ -44,17 +44,15 @@ class _LlamaCpp:
         return int(np.ctypeslib.as_array(logits, (self.words,)).argmax())
 
 
-def load(size: str, bits: int) -> Engine:
+def load(folder: Path, size: str, _bits: int) -> Engine:
     """A context with the threads that `OMP_NUM_THREADS` says."""
     bindings = importlib.import_module("llama_cpp.llama_cpp")
     shape = SHAPES[size]
     silent = bindings.llama_log_callback(lambda _level, _text, _data: None)
     bindings.llama_log_set(silent, ctypes.c_void_p(0))
     bindings.llama_backend_init()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.gguf"
-        _write(path, shape, bits)
-        model = bindings.llama_model_load_from_file(str(path).encode(), bindings.llama_model_default_params())
+    path = str(folder / FILE).encode()
+    model = bindings.llama_model_load_from_file(path, bindings.llama_model_default_params())
     settings = bindings.llama_context_default_params()
     settings.n_ctx = CAPACITY
     settings.n_batch = settings.n_ubatch = 512
@@ -67,10 +65,12 @@ def load(size: str, bits: int) -> Engine:
     return engine
 
 
-def _write(path: Path, shape: Shape, bits: int) -> None:
+def write(folder: Path, size: str, bits: int) -> None:
+    """Write the GGUF file."""
+    shape = SHAPES[size]
     gguf = importlib.import_module("gguf")
     kind = gguf.GGMLQuantizationType.Q4_0 if bits == 4 else gguf.GGMLQuantizationType.Q8_0
-    writer = gguf.GGUFWriter(str(path), "llama")
+    writer = gguf.GGUFWriter(str(folder / FILE), "llama")
     writer.add_context_length(CAPACITY)
     writer.add_embedding_length(shape.width)
     writer.add_block_count(shape.layers)

@@ -9,14 +9,16 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from generation.shapes import CAPACITY, GROUP, SHAPES, Engine, Shape, random_bytes, rotary_angles
 
-__all__ = ["load"]
+__all__ = ["load", "write"]
 
+FILE = "model.onnx"
 CONTRIBUTED = "com.microsoft"
 
 
@@ -48,14 +50,19 @@ class _OnnxRuntime:
         return int(binding.copy_outputs_to_cpu()[0].argmax())
 
 
-def load(size: str, bits: int) -> Engine:
+def write(folder: Path, size: str, bits: int) -> None:
+    """Write the model, with the weights in a file beside it."""
+    model = _Graph(SHAPES[size], bits).model()
+    importlib.import_module("onnx").save(model, folder / FILE, save_as_external_data=True, location="weights")
+
+
+def load(folder: Path, size: str, _bits: int) -> Engine:
     """A session with the threads that `OMP_NUM_THREADS` says."""
     runtime = importlib.import_module("onnxruntime")
     shape = SHAPES[size]
     options = runtime.SessionOptions()
     options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", "2"))
-    model = _Graph(shape, bits).model()
-    session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(str(folder / FILE), options, providers=["CPUExecutionProvider"])
     memory = np.zeros((1, shape.pairs, CAPACITY, shape.part), "float32")
     names = [f"{kind}_{layer}" for layer in range(shape.layers) for kind in ("key", "value")]
     return _OnnxRuntime(session, {name: runtime.OrtValue.ortvalue_from_numpy(memory) for name in names})
@@ -69,7 +76,7 @@ class _Graph:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
-    def model(self) -> bytes:
+    def model(self) -> Any:
         helper, types = self.onnx.helper, self.onnx.TensorProto
         shape = self.shape
         numbers = [("tokens", types.INT64, [1, "s"]), ("last", types.INT64, [1])]
@@ -90,8 +97,7 @@ class _Graph:
             self.constants,
         )
         versions = [helper.make_opsetid("", 17), helper.make_opsetid(CONTRIBUTED, 1)]
-        found: bytes = helper.make_model(graph, opset_imports=versions, ir_version=10).SerializeToString()
-        return found
+        return helper.make_model(graph, opset_imports=versions, ir_version=10)
 
     def network(self) -> str:
         shape = self.shape

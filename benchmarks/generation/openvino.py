@@ -8,21 +8,22 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from generation.shapes import GROUP, SHAPES, Engine, Shape, random_bytes
 
-__all__ = ["load"]
+__all__ = ["load", "write"]
 
+FILE = "model.xml"
 HIDDEN = np.float32(-1e30)
 
 
 class _OpenVino:
-    def __init__(self, request: Any, weights: list[np.ndarray]) -> None:
+    def __init__(self, request: Any) -> None:
         self.request = request
-        self.weights = weights  # the model reads them where they are
         self.length = 0
 
     def prefill(self, tokens: Sequence[int]) -> int:
@@ -48,16 +49,21 @@ class _OpenVino:
         return int(next(iter(self.request.infer(given).values())).argmax())
 
 
-def load(size: str, bits: int) -> Engine:
+def write(folder: Path, size: str, bits: int) -> None:
+    """Write the model as OpenVINO stores it."""
+    graph = _Graph(SHAPES[size], bits)
+    importlib.import_module("openvino").save_model(graph.model(), str(folder / FILE), compress_to_fp16=False)
+
+
+def load(folder: Path, _size: str, _bits: int) -> Engine:
     """A compiled model with the threads that `OMP_NUM_THREADS` says."""
     openvino = importlib.import_module("openvino")
-    graph = _Graph(SHAPES[size], bits)
-    model = graph.model()
     settings = {
         "INFERENCE_NUM_THREADS": int(os.environ.get("OMP_NUM_THREADS", "2")),
         "PERFORMANCE_HINT": "LATENCY",
     }
-    return _OpenVino(openvino.Core().compile_model(model, "CPU", settings).create_infer_request(), graph.held)
+    model = openvino.Core().compile_model(str(folder / FILE), "CPU", settings)
+    return _OpenVino(model.create_infer_request())
 
 
 class _Graph:
@@ -67,7 +73,7 @@ class _Graph:
         self.shape = shape
         self.bits = bits
         self.sinks: list[Any] = []
-        self.held: list[np.ndarray] = []
+        self.held: list[np.ndarray] = []  # the model reads them where they are
 
     def model(self) -> Any:
         ops, shape = self.ops, self.shape

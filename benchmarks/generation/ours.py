@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+import tvm
 from kits.example_files import example_module
 
 from generation.shapes import CAPACITY, GROUP, SHAPES, Engine
 
-__all__ = ["load", "load_bfloat16", "load_int8", "load_int16"]
+__all__ = ["load", "write", "write_bfloat16", "write_int8", "write_int16"]
 
 
 class _Ours:
@@ -25,29 +27,36 @@ class _Ours:
         return int(self.llama.step([token]).argmax())
 
 
-def load(size: str, bits: int) -> Engine:
-    """The example with the weights of one seed, and products of float32."""
-    return _load(size, bits, "float32")
+def write(folder: Path, size: str, bits: int) -> None:
+    """Build the example with the weights of one seed, and products of float32."""
+    _write(folder, size, bits, "float32")
 
 
-def load_int16(size: str, bits: int) -> Engine:
+def write_int16(folder: Path, size: str, bits: int) -> None:
     """With activations in 16 bits by groups."""
-    return _load(size, bits, "int16")
+    _write(folder, size, bits, "int16")
 
 
-def load_int8(size: str, bits: int) -> Engine:
+def write_int8(folder: Path, size: str, bits: int) -> None:
     """With activations in 8 bits by groups, as the peers take them."""
-    return _load(size, bits, "int8")
+    _write(folder, size, bits, "int8")
 
 
-def load_bfloat16(size: str, bits: int) -> Engine:
+def write_bfloat16(folder: Path, size: str, bits: int) -> None:
     """With prompts in bfloat16."""
-    return _load(size, bits, "bfloat16")
+    _write(folder, size, bits, "bfloat16")
 
 
-def _load(size: str, bits: int, activations: str) -> Engine:
+def _write(folder: Path, size: str, bits: int, activations: str) -> None:
     example = example_module("generate.py")
     config = example.SIZES[size]
     assert asdict(SHAPES[size]).items() <= asdict(config).items()
-    library = example.build(config, example.random_weights(), bits, GROUP, activations)
-    return _Ours(example.Llama(library, config, CAPACITY))
+    executable = example.build(config, example.random_weights(), bits, GROUP, activations)
+    executable.export_library(str(folder / "llama.so"))
+
+
+def load(folder: Path, size: str, _bits: int) -> Engine:
+    """The example with the library that was built."""
+    example = example_module("generate.py")
+    library = tvm.runtime.load_module(str(folder / "llama.so"))
+    return _Ours(example.Llama(library, example.SIZES[size], CAPACITY))

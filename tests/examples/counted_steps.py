@@ -21,7 +21,7 @@ def main(allocations: str, sizes: str, bits: str, tokens: str) -> None:
     counter = ctypes.CDLL(allocations)
     counter.caller_of.restype = ctypes.c_char_p
     config, number = example.Config(**json.loads(sizes)), int(tokens)
-    library = example.build(config, example.random_weights(3), int(bits) or None, 32)
+    library = example.build(config, example.random_weights(3), int(bits) or None, 32).jit()
     llama = example.Llama(library, config, 3 + number)
     llama.step([1, 2, 3])
     function = llama.function

@@ -50,7 +50,7 @@ class Reference:
             self.stored[name] = draw(name, shape)
             return self.stored[name]
 
-        self.built = example().build(self.config, weight, bits, group, activations)
+        self.built = example().build(self.config, weight, bits, group, activations).jit()
 
     def matrix(self, name):
         array = self.stored[f"{name}.weight"]
