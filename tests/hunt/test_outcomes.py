@@ -11,6 +11,7 @@ import tvm_ffi
 from hunting_worker import smallest
 from kits.dense_graphs.recipe import Node, Recipe
 from kits.dense_graphs.relax_graph import module_of
+from kits.dense_graphs.values import Roundings
 from kits.hunt.checking import Kind, checked
 from kits.hunt.engines import Build
 from kits.hunt.graphs_kit import ready
@@ -47,7 +48,7 @@ def test_what_a_product_may_round_of_its_operands_is_bounded(steps, operands, ki
         right = ready("passes")(mod, seed)["prepared"]
         return {"rounded": lambda inputs: right([in_steps(inputs[0], steps)])}
 
-    assert checked(PRODUCT, Build(build, operands)).kind is kind
+    assert checked(PRODUCT, Build(build, Roundings(operands))).kind is kind
 
 
 def in_steps(rows, count):

@@ -11,7 +11,7 @@ import tvm
 from kits.dense_graphs.recipe import Recipe
 from kits.dense_graphs.reference import evaluate
 from kits.dense_graphs.sources import input_values
-from kits.dense_graphs.values import HALVES, Value, is_float
+from kits.dense_graphs.values import AS_FLOAT32, HALVES, Roundings, Value, is_float
 
 __all__ = ["Difference", "Expectation", "expectations"]
 
@@ -49,21 +49,21 @@ class Expectation:
         What it is called with.
     values
         The results, each as often as errors were drawn.
-    operands
-        What products may round of their operands; see `Noise`.
+    roundings
+        What the engine rounds beside the results of its ops.
     """
 
     mod: tvm.IRModule
     inputs: list[np.ndarray]
     values: list[list[Value]]
-    operands: float = 0.0
+    roundings: Roundings = AS_FLOAT32
 
     def difference(self, results: Sequence[np.ndarray]) -> Difference | None:
         """What is wrong with the results of an engine; None if nothing is."""
         found = self._difference(results)
         if found is not None and len(self.values) < MANY:
             for seed in range(len(self.values), MANY):
-                self.values.append(evaluate(self.mod, "main", self.inputs, seed, self.operands))
+                self.values.append(evaluate(self.mod, "main", self.inputs, seed, self.roundings))
             found = self._difference(results)
         return found
 
@@ -78,7 +78,7 @@ class Expectation:
 
 
 def expectations(
-    mod: tvm.IRModule, recipe: Recipe, draws: int = FEW, operands: float = 0.0
+    mod: tvm.IRModule, recipe: Recipe, draws: int = FEW, roundings: Roundings = AS_FLOAT32
 ) -> list[Expectation]:
     """What each call of a graph has to give, with errors drawn a few times.
 
@@ -90,8 +90,8 @@ def expectations(
     found = []
     for call in range(len(recipe.calls)):
         inputs = input_values(recipe, call)
-        values = [evaluate(mod, "main", inputs, seed, operands) for seed in range(draws)]
-        found.append(Expectation(mod, inputs, values, operands))
+        values = [evaluate(mod, "main", inputs, seed, roundings) for seed in range(draws)]
+        found.append(Expectation(mod, inputs, values, roundings))
     return found
 
 

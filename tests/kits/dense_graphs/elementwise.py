@@ -294,8 +294,10 @@ def _dequantize(noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> 
     scale, zero = (_along(each, data.clean.ndim, attrs["axis"]) for each in args[1:])
     whole = data.clean.astype("float64") - zero.clean
     planes = scale.planes(lambda plane: np.asarray(whole * plane))
-    exact = np.broadcast_to(scale.exact, planes[0].shape)
-    return disturbed(noise, planes, planes[0], exact, ROUNDED)
+    levels = noise.roundings.levels
+    exact = np.broadcast_to(scale.exact, planes[0].shape) & (levels == 0.0)
+    size = np.abs(planes[0]) + levels / UNIT * 256 * np.abs(scale.clean)
+    return disturbed(noise, planes, size, exact, ROUNDED)
 
 
 FUNCTIONS = {

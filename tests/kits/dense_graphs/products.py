@@ -43,7 +43,7 @@ def _contracted(noise: Noise, function: Callable[..., Array], values: Sequence[V
 def _matmul(noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     if not args[0].is_float:
         return moved_whole(np.matmul, args)
-    read = [rounded_rows(noise, each) for each in args] if noise.operands else args
+    read = [rounded_rows(noise, each) for each in args] if noise.roundings.operands else args
     return _contracted(noise, np.matmul, read)
 
 

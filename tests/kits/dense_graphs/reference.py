@@ -17,7 +17,7 @@ from kits.dense_graphs.products import PRODUCTS
 from kits.dense_graphs.rare_reference import RARE
 from kits.dense_graphs.reductions import REDUCTIONS
 from kits.dense_graphs.updates import UPDATED
-from kits.dense_graphs.values import HALVES, Noise, Value, folded, halved, source
+from kits.dense_graphs.values import AS_FLOAT32, HALVES, Noise, Roundings, Value, folded, halved, source
 
 __all__ = ["OPS", "Evaluation", "UnknownOpError", "bind_extents", "evaluate", "extent_value"]
 
@@ -36,9 +36,9 @@ def evaluate(
     name: str,
     inputs: Sequence[np.ndarray],
     seed: int | Sequence[int] = 0,
-    operands: float = 0.0,
+    roundings: Roundings = AS_FLOAT32,
 ) -> list[Value]:
-    """What a function of a module computes, with errors drawn from `seed`; of `operands`, see `Noise`.
+    """What a function of a module computes, with errors drawn from `seed`; and what the engine rounds.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def evaluate(
     UnknownOpError
         The function holds an op that the reference does not know.
     """
-    evaluation = Evaluation(mod, Noise(np.random.default_rng(seed), operands))
+    evaluation = Evaluation(mod, Noise(np.random.default_rng(seed), roundings))
     with np.errstate(all="ignore"):
         result = evaluation.function(mod[name], [source(array) for array in inputs])
     return list(result) if isinstance(result, tuple) else [result]

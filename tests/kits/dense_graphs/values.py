@@ -15,9 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 __all__ = [
+    "AS_FLOAT32",
     "HALVES",
     "UNIT",
     "Noise",
+    "Roundings",
     "UnfitValuesError",
     "Value",
     "decided",
@@ -70,6 +72,27 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class Roundings:
+    """What an engine rounds beside the results of its ops.
+
+    Attributes
+    ----------
+    operands
+        What rounding may change of an operand of a product, as a part of the largest in its row; 0 where
+        products read their operands as they are.
+    levels
+        What rounding may change of a dequantized number, as a part of 256 scales; 0 where it is an integer
+        times its scale.
+    """
+
+    operands: float = 0.0
+    levels: float = 0.0
+
+
+AS_FLOAT32 = Roundings()
+
+
+@dataclass(frozen=True, slots=True)
 class Noise:
     """Where errors come from.
 
@@ -77,13 +100,12 @@ class Noise:
     ----------
     rng
         What draws them.
-    operands
-        What rounding may change of an operand of a product, as a part of the largest in its row; 0 where
-        products read their operands as they are.
+    roundings
+        What the engine rounds otherwise than float32.
     """
 
     rng: np.random.Generator
-    operands: float = 0.0
+    roundings: Roundings = AS_FLOAT32
 
     def parts(self, shape: tuple[int, ...]) -> Array:
         """For each element a part of the largest error, up or down; no two errors cancel exactly."""
@@ -158,7 +180,7 @@ def halved(noise: Noise, value: Value, dtype: str) -> Value:
 def rounded_rows(noise: Noise, value: Value) -> Value:
     """An operand of a product that rounds what it reads, each row by its largest number."""
     finite = np.where(np.isfinite(value.clean), np.abs(value.clean), 0.0)
-    size = noise.operands * np.max(finite, axis=-1, keepdims=True, initial=0.0)
+    size = noise.roundings.operands * np.max(finite, axis=-1, keepdims=True, initial=0.0)
     parts = size * noise.parts(value.clean.shape)
     return Value(value.clean, value.wide + parts, value.sharp + parts, value.exact & (size == 0))
 

@@ -88,7 +88,7 @@ def checked(recipe: Recipe, build: Build, seconds: float = BUILD_SECONDS) -> Out
     """What becomes of a graph on the engine that `build` builds."""
     try:
         mod = module_of(recipe)
-        expected = expectations(mod, recipe, operands=build.operands)
+        expected = expectations(mod, recipe, roundings=build.roundings)
     except InvalidRecipeError as error:
         return Outcome(Kind.INVALID, str(error))
     except UnfitValuesError as error:

@@ -13,6 +13,7 @@ import tvm
 
 from kits.dense_graphs.generation import generated
 from kits.dense_graphs.recipe import Recipe, of_type
+from kits.dense_graphs.values import AS_FLOAT32, UNIT, Roundings
 
 __all__ = ["TARGETS", "Build", "Engine", "LeftOutError", "build_of", "recipe_of"]
 
@@ -30,12 +31,12 @@ class Build:
     ----------
     forms
         Makes them.
-    operands
-        What their products may round of their operands; see `kits.dense_graphs.values.Noise`.
+    roundings
+        What they round beside the results of their ops.
     """
 
     forms: Forms
-    operands: float = 0.0
+    roundings: Roundings = AS_FLOAT32
 
     def __call__(self, mod: tvm.IRModule, seed: int) -> Mapping[str, Engine]:
         """The engines of a graph with a seed, by the names of their forms."""
@@ -51,11 +52,11 @@ HALVES = {
 """Targets whose graphs' floats have half the bits."""
 
 PACKED = {
-    "dnnl_packed_int16": ({"packed_activations": "int16"}, 2.0**-15),
-    "dnnl_packed_int8": ({"packed_activations": "int8"}, 2.0**-7),
-    "dnnl_packed_bfloat16": ({"packed_activations": "bfloat16"}, 2.0**-8),
+    "dnnl_packed_int16": ({"packed_activations": "int16"}, Roundings(operands=2.0**-15)),
+    "dnnl_packed_int8": ({"packed_activations": "int8"}, Roundings(operands=2.0**-7)),
+    "dnnl_packed_bfloat16": ({"packed_activations": "bfloat16"}, Roundings(operands=2.0**-8)),
 }
-"""Targets whose graphs have packed weights: their options, and what a product may round of its operands."""
+"""Targets whose graphs have packed weights: their options, and what they round."""
 
 TARGETS = ("dnnl", "onnxruntime", "openvino", "tensorrt", "passes", "host", *HALVES, *PACKED)
 
@@ -75,15 +76,16 @@ def build_of(target: str) -> Build:
     target = target if target not in HALVES else target.rpartition("_")[0]
     if target == "passes":
         return Build(import_module("kits.hunt.passes_engine").build)
-    operands = 0.0
+    roundings = AS_FLOAT32
     if target == "dnnl" or target in PACKED:
         import_module("kits.hunt.table_interpreter").interpreter()
-        options, operands = PACKED.get(target, ({}, 0.0))
+        options, roundings = PACKED.get(target, ({}, roundings))
         make = partial(import_module("kits.hunt.dnnl_engine").build, options=options)
     elif target == "host":
         make = import_module("kits.hunt.host_engine").build
     elif target == "openvino":
         make = import_module("kits.hunt.openvino_engine").build_openvino
+        roundings = Roundings(levels=UNIT)  # places of numbers in a range of 256 levels, which begins below 0
     else:
         make = getattr(import_module("kits.hunt.onnx_engine"), f"build_{target}")
-    return Build(lambda mod, _seed: {target: make(mod)}, operands)
+    return Build(lambda mod, _seed: {target: make(mod)}, roundings)

@@ -1,35 +1,10 @@
-"""Repairs of any model.
+"""Repairs of any model; those of convolutions are in `convolutions.py`.
 
 A result that is a view of a value with another reader shares its memory, and is overwritten; a permutation
 that moves axes of extent 1 is a view, too:
 
     e = Exp(x), r = Reshape(e), y = Conv(Transpose(e))        results r and y: y is wrong
     e = Exp(x), v = Reshape(e), r = Max(v, v), y = ...        right
-
-A factor of a convolution's input is folded into the kernel, even if it varies along the rows or columns.
-One for each channel is folded rightly, and needs no copy:
-
-    m = Mul(x, [2, 0.5]), y = Conv(m, w)        wrong, if w is two wide
-    m = Mul(x, [2, 0.5]), c = Max(m, m), y = Conv(c, w)        right
-
-A convolution of one channel with strides between columns is computed in the first row only, if its result has
-a single column, on processors with AVX-512 (not with AVX2):
-
-    y = Conv(x, w)        wrong, if x is (1, 1, 4, 2), w is (32, 1, 2, 2), and the strides are (1, 3)
-    y = Conv(Pad(x), Pad(w))        right, with a second channel of zeros
-
-A difference from a convolution of each channel by itself is fused with it; of symbolic extents, and one pixel
-of one image, it is wrong if a function with a constant for each channel is behind:
-
-    y = Mul(Sub(Conv(x, w), x), c)        wrong, if x is (n, 8, 1, 1), and n is 1
-    v = Conv(x, w), y = Mul(Sub(Max(v, v), x), c)        right
-    y = Sub(Conv(x, w), x)        wrong, if x is (n, 1, 2, 1), and w is computed
-
-An image of one channel that a transposed convolution makes is expanded along a new axis as if it were
-another one:
-
-    y = Expand(ConvTranspose(x, w), [1, 2, 1, 7, 2])        wrong, if the convolution is (1, 1, 7, 2)
-    c = ConvTranspose(x, w), y = Expand(Max(c, c), [1, 2, 1, 7, 2])        right
 
 An absolute value is computed in the memory of inputs that were joined, though another operator reads them:
 
@@ -77,8 +52,6 @@ A test for infinity that is fused with an element-wise function in front of it f
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from annotated_region.backends.onnx_emitter.copies import copied
@@ -98,18 +71,13 @@ from annotated_region.backends.openvino.repairs.sources import (
     read_as_a_copy,
     reading_a_copy,
     shape_of,
-    stems_from,
+    source_of,
 )
-from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["REPAIRS", "is_shared_view"]
 
 # Views, and permutations, which are views where they move axes of extent 1.
 _SHARING = VIEWS | {"Transpose"}
-# Operators that may stand between these and a convolution: they are fused into either, or removed.
-_BETWEEN = frozenset(
-    ("BatchNormalization", "Cast", "Identity", "Neg", "Pad", "Reshape", "Squeeze", "Unsqueeze")
-)
 # Operators with constant operands that the plugin may fuse with a product.
 _BEHIND = LINEAR | {"Max", "Min", "PRelu", "Pow"}
 # Functions that the plugin may fuse with a reduction, with a number for each channel.
@@ -124,16 +92,6 @@ def is_shared_view(graph: Graph, sources: ValueSources, name: str) -> bool:
         if sum(name in each.inputs for each in graph.operators) > 1:
             return True
     return False
-
-
-def _apart_from_factors(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; a convolution reads a copy of data whose scale may vary along the rows or columns."""
-    if operator.kind != "Conv":
-        return (operator,)
-    pixel_axes = len(expect(list, operator.attrs["strides"]))
-    if not _is_scaled_by_pixels(graph, sources, operator.inputs[0], pixel_axes):
-        return (operator,)
-    return reading_a_copy(graph, operator, operator.inputs[0])
 
 
 def _apart_from_products(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
@@ -178,37 +136,6 @@ def _written(graph: Graph, _sources: ValueSources, operator: Operator) -> tuple[
     return read_as_a_copy(graph, operator)
 
 
-def _with_two_channels(graph: Graph, _sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; a convolution of one channel whose result may have a single column gets one of zeros."""
-    if operator.kind != "Conv" or not graph.single_columns.intersection(operator.outputs):
-        return (operator,)
-    axes = len(expect(list, operator.attrs["strides"])) + 2
-    pads = graph.constant(np.eye(1, 2 * axes, axes + 1, dtype="int64").reshape(-1))
-    padded = [graph.declare(graph.fresh("padded"), graph.dtypes[name]) for name in operator.inputs]
-    return (
-        *(
-            Operator("Pad", (name, pads), (wide,), {})
-            for name, wide in zip(operator.inputs, padded, strict=True)
-        ),
-        Operator("Conv", tuple(padded), operator.outputs, operator.attrs),
-    )
-
-
-def _apart_from_pixels(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; a difference reads a copy of what is computed from a convolution to one pixel, or of the
-    other operand.
-    """
-    if operator.kind != "Sub" or sources.constants.intersection(operator.inputs):
-        return (operator,)
-    minuend, subtrahend = operator.inputs
-
-    def is_fused(maker: Operator) -> bool:
-        is_of_other = maker.kind == "Conv" and maker.inputs[0] == subtrahend
-        return is_of_other or maker.outputs[0] in graph.single_pixels
-
-    return reading_a_copy(graph, operator, minuend) if stems_from(sources, minuend, is_fused) else (operator,)
-
-
 def _apart_from_joined(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
     """The operator; an absolute value reads a copy of what was joined and has another reader."""
     if operator.kind != "Abs":
@@ -218,17 +145,6 @@ def _apart_from_joined(graph: Graph, sources: ValueSources, operator: Operator) 
     is_joined = name in sources.makers and sources.makers[name].kind == "Concat"
     readers = sum(each.inputs.count(value) for each in graph.operators for value in {data, name})
     return reading_a_copy(graph, operator, data) if is_joined and readers > 1 else (operator,)
-
-
-def _apart_from_deconvolutions(
-    graph: Graph, sources: ValueSources, operator: Operator
-) -> tuple[Operator, ...]:
-    """The operator; an expansion reads a copy of what is computed from a transposed convolution."""
-    if operator.kind != "Expand":
-        return (operator,)
-    data = operator.inputs[0]
-    is_made = stems_from(sources, data, lambda maker: maker.kind == "ConvTranspose")
-    return reading_a_copy(graph, operator, data) if is_made else (operator,)
 
 
 def _by_axes(graph: Graph, _sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
@@ -273,58 +189,22 @@ def _is_misplaced(graph: Graph, constant: str) -> bool:
 
 def _is_reduced(sources: ValueSources, name: str) -> bool:
     """Whether a value is a reduction or a global pool, or computed from one and constants by functions."""
-    while name in sources.makers:
-        operator = sources.makers[name]
-        if operator.kind.startswith("Reduce") or operator.kind in POOLS:
-            return True
-        data = {each for each in operator.inputs if each not in sources.constants}
-        if len(data) != 1 or operator.kind in OF_BYTES:
-            return False
-        (name,) = data
-    return False
 
+    def is_reduction(maker: Operator) -> bool:
+        return maker.kind.startswith("Reduce") or maker.kind in POOLS
 
-def _is_scaled_by_pixels(graph: Graph, sources: ValueSources, name: str, pixel_axes: int) -> bool:
-    """Whether a value is a linear function of another one, with constants that vary along pixels or images.
-
-    The axes of constants in front of a view are others, so that all those of several elements may.
-    """
-    is_viewed = False
-    while name in sources.makers:
-        operator = sources.makers[name]
-        if operator.kind in _BETWEEN:
-            is_viewed |= operator.kind in VIEWS
-            name = operator.inputs[0]
-            continue
-        if operator.kind not in LINEAR:
-            return operator.kind == "LayerNormalization"  # it ends with a factor and a summand
-        constant, *others = sorted(operator.inputs, key=lambda each: each not in sources.constants)
-        if constant not in sources.constants:
-            return False
-        shape = shape_of(graph, constant)
-        if shape is None or math.prod(shape if is_viewed else _besides(shape, -pixel_axes - 1)) != 1:
-            return True
-        (name,) = others
-    return False
-
-
-def _besides(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    """The extents of the other axes than one, which is counted from the end and may be missing."""
-    return shape[:axis] + shape[axis + 1 :] if len(shape) >= -axis else shape
+    maker = source_of(sources, name, lambda maker: is_reduction(maker) or maker.kind in OF_BYTES)
+    return maker is not None and is_reduction(maker)
 
 
 REPAIRS: tuple[Repair, ...] = (
     _of_halves,
     _by_comparison,
-    _apart_from_factors,
     _apart_from_products,
     _apart_from_reductions,
     _apart_from_channels,
     _written,
-    _with_two_channels,
-    _apart_from_pixels,
     _apart_from_joined,
-    _apart_from_deconvolutions,
     _by_axes,
 )
 """In this order."""

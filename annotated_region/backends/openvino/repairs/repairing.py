@@ -9,6 +9,7 @@ from annotated_region.backends.onnx_emitter.copies import copy_output
 from annotated_region.backends.onnx_emitter.graph import Graph
 from annotated_region.backends.onnx_emitter.lowest_numbers import with_infinities
 from annotated_region.backends.openvino.local_response import write_local_responses
+from annotated_region.backends.openvino.repairs.convolutions import CONVOLUTION_REPAIRS
 from annotated_region.backends.openvino.repairs.floats import REPAIRS, is_shared_view
 from annotated_region.backends.openvino.repairs.quantized import FACTOR_REPAIRS, SCALE_REPAIRS
 from annotated_region.backends.openvino.repairs.sources import QUANTIZED, ValueSources
@@ -25,5 +26,6 @@ def repair(graph: Graph) -> None:
         if is_shared_view(graph, sources, port.name):
             copy_output(graph, port, f"{port.name}_view")
     is_quantized = any(each.kind in QUANTIZED for each in graph.operators)
-    for part in (*SCALE_REPAIRS, *REPAIRS, *FACTOR_REPAIRS) if is_quantized else REPAIRS:
+    parts = REPAIRS + CONVOLUTION_REPAIRS
+    for part in (*SCALE_REPAIRS, *parts, *FACTOR_REPAIRS) if is_quantized else parts:
         graph.operators = [each for operator in graph.operators for each in part(graph, sources, operator)]

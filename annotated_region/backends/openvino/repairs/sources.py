@@ -27,10 +27,13 @@ __all__ = [
     "read_as_a_copy",
     "reading_a_copy",
     "shape_of",
+    "source_of",
     "stems_from",
 ]
 
 VIEWS = frozenset(("Reshape", "Squeeze", "Unsqueeze"))
+# Further operands of these are extents, axes or places, which may be computed in a call.
+_BY_EXTENTS = VIEWS | {"Expand", "Pad", "Slice", "Tile"}
 # The operators that OpenVINO merges into one factor and one summand.
 LINEAR = frozenset(("Add", "Div", "Mul", "Sub"))
 PRODUCTS = frozenset(("Einsum", "Gemm", "MatMul"))
@@ -92,15 +95,21 @@ def is_product(sources: ValueSources, name: str) -> bool:
 
 def stems_from(sources: ValueSources, name: str, is_wanted: Callable[[Operator], bool]) -> bool:
     """Whether a value is the result of such an operator, or computed from it and constants."""
+    return source_of(sources, name, is_wanted) is not None
+
+
+def source_of(sources: ValueSources, name: str, is_wanted: Callable[[Operator], bool]) -> Operator | None:
+    """The last such operator that makes a value, or from which it is computed with constants and extents."""
     while name in sources.makers:
         operator = sources.makers[name]
         if is_wanted(operator):
-            return True
-        data = {each for each in operator.inputs if each not in sources.constants}
-        if len(data) != 1:
-            return False
-        (name,) = data
-    return False
+            return operator
+        data = operator.inputs[:1] if operator.kind in _BY_EXTENTS else operator.inputs
+        varied = {each for each in data if each not in sources.constants}
+        if len(varied) != 1:
+            return None
+        (name,) = varied
+    return None
 
 
 def behind(sources: ValueSources, name: str, kinds: Collection[str]) -> str:

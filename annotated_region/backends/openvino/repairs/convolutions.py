@@ -1,0 +1,208 @@
+"""Repairs of convolutions of floats.
+
+A factor of a convolution's input is folded into the kernel, even if it varies along the rows or columns.
+One for each channel is folded rightly, and needs no copy:
+
+    m = Mul(x, [2, 0.5]), y = Conv(m, w)        wrong, if w is two wide
+    m = Mul(x, [2, 0.5]), c = Max(m, m), y = Conv(c, w)        right
+
+A convolution of one channel with strides between columns is computed in the first row only, if its result has
+a single column, on processors with AVX-512 (not with AVX2):
+
+    y = Conv(x, w)        wrong, if x is (1, 1, 4, 2), w is (32, 1, 2, 2), and the strides are (1, 3)
+    y = Conv(Pad(x), Pad(w))        right, with a second channel of zeros
+
+A difference from a convolution of each channel by itself is fused with it; of symbolic extents, and one pixel
+of one image, it is wrong if a function with a constant for each channel is behind:
+
+    y = Mul(Sub(Conv(x, w), x), c)        wrong, if x is (n, 8, 1, 1), and n is 1
+    v = Conv(x, w), y = Mul(Sub(Max(v, v), x), c)        right
+    y = Sub(Conv(x, w), x)        wrong, if x is (n, 1, 2, 1), and w is computed
+
+An image of one channel that a transposed convolution makes is expanded along a new axis as if it were
+another one:
+
+    y = Expand(ConvTranspose(x, w), [1, 2, 1, 7, 2])        wrong, if the convolution is (1, 1, 7, 2)
+    c = ConvTranspose(x, w), y = Expand(Max(c, c), [1, 2, 1, 7, 2])        right
+
+A sum with a convolution of one to three channels that is no dot product of pixels is fused with it, and may
+be the other operand alone, most often of symbolic extents:
+
+    y = Add(Conv(x, w), z)        z, if x is (n, 1, 4, 4), and w is (2, 1, 2, 2)
+    c = Conv(x, w), y = Add(Max(c, c), z)        right
+
+A permutation in front of a convolution becomes an order of axes in memory; that memory is given to others too
+early, if a view shares it:
+
+    e = Exp(x), y = Conv(Transpose(e)), u = Unsqueeze(e), z = ReduceSum(u)        y is wrong
+    e = Exp(x), y = Conv(Transpose(Max(e, e))), u = Unsqueeze(e), z = ReduceSum(u)        right
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from annotated_region.backends.onnx_emitter.graph import Graph, Operator
+from annotated_region.backends.openvino.repairs.sources import (
+    CONVOLUTIONS,
+    LINEAR,
+    VIEWS,
+    Repair,
+    ValueSources,
+    reading_a_copy,
+    shape_of,
+    source_of,
+    stems_from,
+)
+from annotated_region.tvm_adapter.types import expect
+
+__all__ = ["CONVOLUTION_REPAIRS"]
+
+# Operators that may stand between a factor and a convolution: they are fused into either, or removed.
+_BETWEEN = frozenset(
+    ("BatchNormalization", "Cast", "Identity", "Neg", "Pad", "Reshape", "Squeeze", "Unsqueeze")
+)
+# Input channels of convolutions that compute sums wrongly; of four and more, 1 000 drawn ones were right.
+_FEW = 3
+
+
+def _apart_from_factors(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a convolution reads a copy of data whose scale may vary along the rows or columns."""
+    if operator.kind != "Conv":
+        return (operator,)
+    pixel_axes = len(expect(list, operator.attrs["strides"]))
+    if not _is_scaled_by_pixels(graph, sources, operator.inputs[0], pixel_axes):
+        return (operator,)
+    return reading_a_copy(graph, operator, operator.inputs[0])
+
+
+def _with_two_channels(graph: Graph, _sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a convolution of one channel whose result may have a single column gets one of zeros."""
+    if operator.kind != "Conv" or not graph.single_columns.intersection(operator.outputs):
+        return (operator,)
+    axes = len(expect(list, operator.attrs["strides"])) + 2
+    pads = graph.constant(np.eye(1, 2 * axes, axes + 1, dtype="int64").reshape(-1))
+    padded = [graph.declare(graph.fresh("padded"), graph.dtypes[name]) for name in operator.inputs]
+    return (
+        *(
+            Operator("Pad", (name, pads), (wide,), {})
+            for name, wide in zip(operator.inputs, padded, strict=True)
+        ),
+        Operator("Conv", tuple(padded), operator.outputs, operator.attrs),
+    )
+
+
+def _apart_from_pixels(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a difference reads a copy of what is computed from a convolution to one pixel, or of the
+    other operand.
+    """
+    if operator.kind != "Sub" or sources.constants.intersection(operator.inputs):
+        return (operator,)
+    minuend, subtrahend = operator.inputs
+
+    def is_fused(maker: Operator) -> bool:
+        is_of_other = maker.kind == "Conv" and maker.inputs[0] == subtrahend
+        return is_of_other or maker.outputs[0] in graph.single_pixels
+
+    return reading_a_copy(graph, operator, minuend) if stems_from(sources, minuend, is_fused) else (operator,)
+
+
+def _apart_from_sums(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a sum reads copies of what is computed from a convolution of few channels."""
+    if operator.kind not in ("Add", "Sub") or sources.constants.intersection(operator.inputs):
+        return (operator,)
+    copies: list[Operator] = []
+    for name in dict.fromkeys(operator.inputs):
+        if _has_few(graph, sources, name):
+            copy, operator = reading_a_copy(graph, operator, name)
+            copies.append(copy)
+    return (*copies, operator)
+
+
+def _has_few(graph: Graph, sources: ValueSources, name: str) -> bool:
+    """Whether a value is computed from a convolution of at most `_FEW` channels, or of unknown ones."""
+    maker = source_of(sources, name, lambda maker: maker.kind == "Conv")
+    if maker is None:
+        return False
+    shape = shape_of(graph, maker.inputs[1])
+    return shape is None or shape[1] <= _FEW
+
+
+def _apart_from_views(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a permutation for a convolution reads a copy of a value that others view."""
+    if operator.kind != "Transpose":
+        return (operator,)
+    (result,) = operator.outputs
+    is_for_convolution = any(each.kind in CONVOLUTIONS for each in _readers(graph, result))
+    if not is_for_convolution or not _is_viewed(graph, sources, operator):
+        return (operator,)
+    return reading_a_copy(graph, operator, operator.inputs[0])
+
+
+def _is_viewed(graph: Graph, sources: ValueSources, reader: Operator) -> bool:
+    """Whether there is another view of what an operator reads, or of what that is a view of."""
+    while True:
+        name = reader.inputs[0]
+        if any(each.kind in VIEWS and each.outputs != reader.outputs for each in _readers(graph, name)):
+            return True
+        if name not in sources.makers or sources.makers[name].kind not in VIEWS:
+            return False
+        reader = sources.makers[name]
+
+
+def _readers(graph: Graph, name: str) -> Iterator[Operator]:
+    return (each for each in graph.operators if name in each.inputs)
+
+
+def _apart_from_deconvolutions(
+    graph: Graph, sources: ValueSources, operator: Operator
+) -> tuple[Operator, ...]:
+    """The operator; an expansion reads a copy of what is computed from a transposed convolution."""
+    if operator.kind != "Expand":
+        return (operator,)
+    data = operator.inputs[0]
+    is_made = stems_from(sources, data, lambda maker: maker.kind == "ConvTranspose")
+    return reading_a_copy(graph, operator, data) if is_made else (operator,)
+
+
+def _is_scaled_by_pixels(graph: Graph, sources: ValueSources, name: str, pixel_axes: int) -> bool:
+    """Whether a value is a linear function of another one, with constants that vary along pixels or images.
+
+    The axes of constants in front of a view are others, so that all those of several elements may.
+    """
+    is_viewed = False
+    while name in sources.makers:
+        operator = sources.makers[name]
+        if operator.kind in _BETWEEN:
+            is_viewed |= operator.kind in VIEWS
+            name = operator.inputs[0]
+            continue
+        if operator.kind not in LINEAR:
+            return operator.kind == "LayerNormalization"  # it ends with a factor and a summand
+        constant, *others = sorted(operator.inputs, key=lambda each: each not in sources.constants)
+        if constant not in sources.constants:
+            return False
+        shape = shape_of(graph, constant)
+        if shape is None or math.prod(shape if is_viewed else _besides(shape, -pixel_axes - 1)) != 1:
+            return True
+        (name,) = others
+    return False
+
+
+def _besides(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    """The extents of the other axes than one, which is counted from the end and may be missing."""
+    return shape[:axis] + shape[axis + 1 :] if len(shape) >= -axis else shape
+
+
+CONVOLUTION_REPAIRS: tuple[Repair, ...] = (
+    _apart_from_factors,
+    _with_two_channels,
+    _apart_from_pixels,
+    _apart_from_sums,
+    _apart_from_views,
+    _apart_from_deconvolutions,
+)
+"""In this order."""
