@@ -15,6 +15,7 @@ from kits.dense_graphs.edges import EDGES
 from kits.dense_graphs.elementary import ELEMENTARY
 from kits.dense_graphs.extras import EXTRAS
 from kits.dense_graphs.forms import FORMS
+from kits.dense_graphs.fusions import FUSIONS
 from kits.dense_graphs.idioms import IDIOMS, Idiom
 from kits.dense_graphs.islands import ISLANDS, ISLANDS_OF_BFLOAT16
 from kits.dense_graphs.packed import PACKED
@@ -66,6 +67,12 @@ COUNTED = 0.15
 FORMED = 0.15
 """The same for forms that passes look for."""
 
+FUSED = 0.1
+"""The part of all graphs that have nothing but ops with chains of what engines fuse with them."""
+
+OPEN = 0.4
+"""The part of these that is symbolic, whatever chance says besides."""
+
 DOUBLE = 0.35
 """The part of all symbolic graphs that have two symbols."""
 
@@ -102,6 +109,10 @@ def generated(seed: int, extras: bool = False, packs: bool = False) -> Recipe:
     seldom = (*seldom, *(SPELLINGS if spelled else ()), *(ISLANDS if halved else ()))
     seldom = (*seldom, *(ISLANDS_OF_BFLOAT16 if halved and not extras else ()))
     idioms = (*idioms, *seldom, *(FORMS if formed else ()))
+    fusing = np.random.default_rng([seed, 30])
+    if fusing.random() < FUSED:
+        idioms = FUSIONS
+        symbolic |= bool(fusing.random() < OPEN)
     chances = np.asarray([weight for weight, _ in idioms]) / sum(weight for weight, _ in idioms)
     bench = Bench(rng, symbol="n" if symbolic else None, whole=bool(rng.random() < 0.12))
     others = np.random.default_rng([seed, 22])
