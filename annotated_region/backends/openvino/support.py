@@ -7,6 +7,9 @@ ranks, constant operands and static extents.
 
 from __future__ import annotations
 
+import tvm
+from tvm import relax
+
 from annotated_region.backends.onnx_emitter import Declined, EmittedModel, emit_alone, extents_of
 from annotated_region.backends.onnx_emitter.graph import Graph
 from annotated_region.backends.openvino.installation import core, unavailable
@@ -16,6 +19,8 @@ from annotated_region.targets.op_view import OpView
 from annotated_region.tvm_adapter.arithmetic import provably_equal
 
 __all__ = ["refusal"]
+
+_MOST_AXES = 6
 
 _LARGEST = 1 << 24
 """The size of constants in bytes above which no query is made, because copying them takes too long."""
@@ -29,12 +34,9 @@ def refusal(op: OpView) -> str | None:
         graph = emit_alone(op, DIALECT)
     except Declined as reason:
         return str(reason)
-    if _has_unknown_kernel(op):
-        return "OpenVINO supports only convolutions whose kernels have static extents"
-    if op.name == "relax.gather_elements" and not _covers_the_data(op):
-        return "OpenVINO gathers elements only by indices that are as long as the data along the other axes"
-    if unavailable() is not None or not graph.operators:
-        return None
+    limit = _limit(op)
+    if limit is not None or unavailable() is not None or not graph.operators:
+        return limit
     model = EmittedModel(graph, tuple(graph.weights), "alone")
     if model.weight_bytes > _LARGEST:
         return None
@@ -44,11 +46,33 @@ def refusal(op: OpView) -> str | None:
     return _ANSWERS[kind]
 
 
+def _limit(op: OpView) -> str | None:
+    """The limit of OpenVINO that an op exceeds, and that its query does not know; None if there is none."""
+    if _has_unknown_kernel(op):
+        return "OpenVINO supports only convolutions whose kernels have static extents"
+    if op.name == "relax.gather_elements" and not _covers_the_data(op):
+        return "OpenVINO gathers elements only by indices that are as long as the data along the other axes"
+    if any(map(_has_many_axes, (*op.arg_types, op.out_type))):
+        return f"OpenVINO confuses tensors of symbolic extents that have more than {_MOST_AXES} axes"
+    return None
+
+
 def _has_unknown_kernel(op: OpView) -> bool:
     """Whether an op is a convolution whose kernel has symbolic extents."""
     return op.name.startswith("relax.nn.conv") and not all(
         isinstance(extent, int) for extent in extents_of(op.arg_types[1])
     )
+
+
+def _has_many_axes(type_: tvm.ir.Type) -> bool:
+    """Whether a tensor, or one of a tuple, has symbolic extents and more axes than are safe.
+
+    OpenVINO 2026.4 takes element-wise kernels of fewer axes for it, from those that it keeps by their shapes.
+    """
+    if isinstance(type_, tvm.ir.TupleType):
+        return any(map(_has_many_axes, type_.fields))
+    extents = extents_of(type_) if isinstance(type_, relax.TensorType) else ()
+    return len(extents) > _MOST_AXES and not all(isinstance(extent, int) for extent in extents)
 
 
 def _covers_the_data(op: OpView) -> bool:

@@ -305,7 +305,7 @@ def _rounded(builder, data):
 
 
 def _by_rows(builder, data):
-    """Bytes with a scale for each row of (4, n)."""
+    """Bytes with a scale for each row of (4, ...)."""
     scales = np.linspace(0.01, 0.03, 4)
     bytes_ = np.clip(np.rint(data.T / scales).T, -127, 127).astype("int8")
     zeros = relax.const(np.zeros(4, "int8"))
@@ -318,8 +318,8 @@ def _product(builder, x):
 
 
 def _convolution(builder, x):
-    kernel = _by_rows(builder, np.random.default_rng(1).standard_normal((4, 4)))
-    return builder.emit(op.nn.conv1d(_rounded(builder, x), builder.emit(op.reshape(kernel, (4, 4, 1)))))
+    kernel = _by_rows(builder, np.random.default_rng(1).standard_normal((4, 4, 1)))
+    return builder.emit(op.nn.conv1d(_rounded(builder, x), kernel))
 
 
 SIGNED = np.array([[1], [-2], [0.5], [-1.5]])

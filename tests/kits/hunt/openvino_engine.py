@@ -17,6 +17,7 @@ from annotated_region.backends.openvino.repairs.repairing import repair
 from annotated_region.backends.openvino.rules import DIALECT
 from annotated_region.backends.openvino.runtime import open_region
 from annotated_region.errors import ArgumentError, BuildError
+from kits.dense_graphs.values import UnfitValuesError
 from kits.hunt.engines import Engine, LeftOutError
 from kits.hunt.near_ties import has_near_tie
 from kits.hunt.partitioned_engine import PartitionedEngine, Result, poisoned
@@ -47,11 +48,21 @@ def build_openvino(mod: tvm.IRModule) -> Engine:
 
 
 def _computed(engine: Engine, mod: tvm.IRModule, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    if has_special_value(mod, inputs):
-        raise LeftOutError("OpenVINO's kernels assume finite numbers")
-    if _quantizes(mod) and has_near_tie(mod, inputs, TIE):
-        raise LeftOutError("OpenVINO decides otherwise about what is almost a tie of a quantization")
+    reason = _reason_to_leave_out(mod, inputs)
+    if reason is not None:
+        raise LeftOutError(reason)
     return engine(inputs)
+
+
+def _reason_to_leave_out(mod: tvm.IRModule, inputs: Sequence[np.ndarray]) -> str | None:
+    try:
+        if has_special_value(mod, inputs):
+            return "OpenVINO's kernels assume finite numbers"
+        if _quantizes(mod) and has_near_tie(mod, inputs, TIE):
+            return "OpenVINO decides otherwise about what is almost a tie of a quantization"
+    except UnfitValuesError as error:  # a quotient that is exactly a tie without the errors of OpenVINO
+        return str(error)
+    return None
 
 
 def _adds_quantized_convolution(mod: tvm.IRModule) -> bool:

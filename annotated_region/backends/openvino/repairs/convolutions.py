@@ -52,6 +52,7 @@ from annotated_region.backends.openvino.repairs.sources import (
     VIEWS,
     Repair,
     ValueSources,
+    kernel_shape,
     reading_a_copy,
     shape_of,
     source_of,
@@ -127,7 +128,7 @@ def _has_few(graph: Graph, sources: ValueSources, name: str) -> bool:
     maker = source_of(sources, name, lambda maker: maker.kind == "Conv")
     if maker is None:
         return False
-    shape = shape_of(graph, maker.inputs[1])
+    shape = kernel_shape(graph, sources, maker)
     return shape is None or shape[1] <= _FEW
 
 

@@ -89,7 +89,8 @@ def is_shared_view(graph: Graph, sources: ValueSources, name: str) -> bool:
     makers = sources.makers
     while name in makers and makers[name].kind in _SHARING:
         name = makers[name].inputs[0]
-        if sum(name in each.inputs for each in graph.operators) > 1:
+        readers = sum(name in each.inputs for each in graph.operators)
+        if readers + sum(port.name == name for port in graph.outputs) > 1:
             return True
     return False
 

@@ -62,10 +62,21 @@ they are:
                                                                   wrong, if q and its numbers are results
     c = Concat(...), q = QuantizeLinear(Max(c, c), s, 0)        right
 
-The bounds of a clip are moved in front of the quantization, where they are a quantum narrower:
+The bounds of a clip are moved in front of the quantization, also over factors and summands; there they are
+a quantum narrower:
 
     y = Clip(DequantizeLinear(QuantizeLinear(x, 0.1, 3), 0.1, 3), -0.5, 0.5)        -0.4 for -2
     d = DequantizeLinear(...), y = Clip(Max(d, d), -0.5, 0.5)        -0.5
+
+If the bounds of a clip are beyond the numbers that bytes stand for, it is lost:
+
+    y = QuantizeLinear(Clip(x, -1, -0.5), 0.1, 0)        30 for 3, to uint8 behind a convolution; 0 is right
+    c = Clip(x, -1, -0.5), y = QuantizeLinear(Max(c, c), 0.1, 0)        0
+
+A line of symbolic length that a constant gives an axis has no elements, if it is quantized:
+
+    y = DequantizeLinear(QuantizeLinear(Add(Reshape(x, [-1]), [[1]])))        of shape (0,)
+    a = Add(Reshape(x, [-1]), [[1]]), y = DequantizeLinear(QuantizeLinear(Max(a, a)))        right
 
 The compilation of a quantized model ends the process if what was joined and quantized is quantized once more,
 maybe times a constant:
@@ -86,6 +97,7 @@ import math
 import numpy as np
 
 from annotated_region.backends.onnx_emitter.assembly import array_of
+from annotated_region.backends.onnx_emitter.copies import is_copy
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
 from annotated_region.backends.openvino.repairs.sources import (
     CONVOLUTIONS,
@@ -98,9 +110,11 @@ from annotated_region.backends.openvino.repairs.sources import (
     Repair,
     ValueSources,
     behind,
+    chain_of,
     computed_of,
     holds_several,
     is_product,
+    kernel_shape,
     read_as_a_copy,
     reading_a_copy,
     shape_of,
@@ -245,7 +259,7 @@ def _has_misread_factor(graph: Graph, sources: ValueSources, name: str) -> bool:
     """
     is_pending = False
     is_moved = False
-    while name in sources.makers:
+    while name in sources.makers and not is_copy(sources.makers[name]):
         operator = sources.makers[name]
         if operator.kind in OF_BYTES:
             return is_pending and is_moved
@@ -286,16 +300,8 @@ def _joins_scales(graph: Graph, sources: ValueSources, operator: Operator) -> bo
 
 def _kernel_axes(graph: Graph, sources: ValueSources, convolution: Operator) -> int | None:
     """The number of axes of a kernel; None if it is computed."""
-    shape = _kernel_shape(graph, sources, convolution)
+    shape = kernel_shape(graph, sources, convolution)
     return None if shape is None else len(shape)
-
-
-def _kernel_shape(graph: Graph, sources: ValueSources, convolution: Operator) -> tuple[int, ...] | None:
-    """The shape of a kernel, which may be dequantized; None if it is computed."""
-    name = convolution.inputs[1]
-    if name in sources.makers and sources.makers[name].kind == "DequantizeLinear":
-        name = sources.makers[name].inputs[0]
-    return shape_of(graph, name)
 
 
 def _apart_from_planes(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
@@ -303,7 +309,7 @@ def _apart_from_planes(graph: Graph, sources: ValueSources, operator: Operator) 
     maker = sources.makers.get(operator.inputs[0]) if operator.kind == "Conv" else None
     if maker is None or maker.kind != "DequantizeLinear":
         return (operator,)
-    shape = _kernel_shape(graph, sources, operator)
+    shape = kernel_shape(graph, sources, operator)
     is_of_one = shape is not None and len(shape) == 5 and shape[1] == 1
     return reading_a_copy(graph, operator, operator.inputs[0]) if is_of_one else (operator,)
 
@@ -334,11 +340,46 @@ def _apart_from_joins(graph: Graph, sources: ValueSources, operator: Operator) -
 
 
 def _apart_from_bounds(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; a clip reads a copy of what was bytes."""
-    maker = _behind_views(sources, operator.inputs[0]) if operator.kind == "Clip" else None
+    """The operator; a clip reads a copy of linear functions of what was bytes."""
+    if operator.kind != "Clip":
+        return (operator,)
+    maker = sources.makers.get(behind(sources, operator.inputs[0], LINEAR | VIEWS | {"Neg", "Transpose"}))
     if maker is None or maker.kind != "DequantizeLinear" or sources.constants.issuperset(maker.outputs):
         return (operator,)
     return reading_a_copy(graph, operator, operator.inputs[0])
+
+
+def _apart_from_limits(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a quantization reads a copy of what a clip keeps away from the range of its bytes."""
+    if operator.kind != "QuantizeLinear":
+        return (operator,)
+    data, *parameters = operator.inputs
+    clip = sources.makers.get(data)
+    if clip is None or clip.kind != "Clip":
+        return (operator,)
+    held = [graph.constants.get(each) for each in (*clip.inputs[1:], *parameters)]
+    if all(each is not None and each.size == 1 for each in held):
+        low, high, scale, zero = (float(np.asarray(each).reshape(())) for each in held)
+        range_ = np.iinfo(graph.dtypes[operator.outputs[0]])
+        ends = (scale * (range_.min - zero), scale * (range_.max - zero))
+        if low < max(ends) and high > min(ends):
+            return (operator,)
+    return reading_a_copy(graph, operator, data)
+
+
+def _apart_from_axes(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a quantization reads a copy of a view that a constant may have given further axes."""
+    if operator.kind != "QuantizeLinear":
+        return (operator,)
+    may_rise = False
+    for maker in chain_of(sources, operator.inputs[0]):
+        if may_rise and maker.kind in VIEWS:
+            return reading_a_copy(graph, operator, operator.inputs[0])
+        if maker.kind in OF_BYTES:
+            break
+        shapes = (shape_of(graph, each) for each in maker.inputs if each in sources.constants)
+        may_rise |= any(shape is None or len(shape) > 1 for shape in shapes)
+    return (operator,)
 
 
 def _behind_views(sources: ValueSources, name: str) -> Operator | None:
@@ -378,5 +419,7 @@ FACTOR_REPAIRS: tuple[Repair, ...] = (
     _apart_from_zeros,
     _apart_from_joins,
     _apart_from_bounds,
+    _apart_from_limits,
+    _apart_from_axes,
 )
 """Those behind them."""

@@ -29,3 +29,4 @@ def repair(graph: Graph) -> None:
     parts = REPAIRS + CONVOLUTION_REPAIRS
     for part in (*SCALE_REPAIRS, *parts, *FACTOR_REPAIRS) if is_quantized else parts:
         graph.operators = [each for operator in graph.operators for each in part(graph, sources, operator)]
+        sources = ValueSources.of(graph)  # what was repaired before is read as a copy

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from annotated_region.backends.onnx_emitter.copies import copied
+from annotated_region.backends.onnx_emitter.copies import copied, is_copy
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
 
 __all__ = [
@@ -21,9 +21,11 @@ __all__ = [
     "ValueSources",
     "VIEWS",
     "behind",
+    "chain_of",
     "computed_of",
     "holds_several",
     "is_product",
+    "kernel_shape",
     "read_as_a_copy",
     "reading_a_copy",
     "shape_of",
@@ -88,6 +90,14 @@ def shape_of(graph: Graph, constant: str) -> tuple[int, ...] | None:
     return None if held is None else tuple(int(extent) for extent in held.shape)
 
 
+def kernel_shape(graph: Graph, sources: ValueSources, convolution: Operator) -> tuple[int, ...] | None:
+    """The shape of a kernel, which may be dequantized; None if it is computed."""
+    name = convolution.inputs[1]
+    if name in sources.makers and sources.makers[name].kind == "DequantizeLinear":
+        name = sources.makers[name].inputs[0]
+    return shape_of(graph, name)
+
+
 def is_product(sources: ValueSources, name: str) -> bool:
     """Whether a value is a product, or computed from a product and constants."""
     return stems_from(sources, name, lambda operator: operator.kind in PRODUCTS)
@@ -99,17 +109,26 @@ def stems_from(sources: ValueSources, name: str, is_wanted: Callable[[Operator],
 
 
 def source_of(sources: ValueSources, name: str, is_wanted: Callable[[Operator], bool]) -> Operator | None:
-    """The last such operator that makes a value, or from which it is computed with constants and extents."""
-    while name in sources.makers:
+    """The last such operator that makes a value, or from which it is computed with constants and extents.
+
+    None is found in front of a copy.
+    """
+    return next(filter(is_wanted, chain_of(sources, name)), None)
+
+
+def chain_of(sources: ValueSources, name: str) -> Iterator[Operator]:
+    """The operators that compute a value from one, constants and extents, back to a copy; the last first.
+
+    The first operator with several operands ends the chain, and is part of it.
+    """
+    while name in sources.makers and not is_copy(sources.makers[name]):
         operator = sources.makers[name]
-        if is_wanted(operator):
-            return operator
+        yield operator
         data = operator.inputs[:1] if operator.kind in _BY_EXTENTS else operator.inputs
         varied = {each for each in data if each not in sources.constants}
         if len(varied) != 1:
-            return None
+            return
         (name,) = varied
-    return None
 
 
 def behind(sources: ValueSources, name: str, kinds: Collection[str]) -> str:
@@ -129,7 +148,7 @@ def computed_of(sources: ValueSources, name: str) -> Iterator[Operator]:
     waiting = [name]
     while waiting:
         maker = sources.makers.get(waiting.pop())
-        if maker is None:
+        if maker is None or is_copy(maker):
             continue
         yield maker
         if maker.kind not in OF_BYTES | QUANTIZED:

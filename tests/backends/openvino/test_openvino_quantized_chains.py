@@ -1,0 +1,137 @@
+"""Quantized factors, clips and views, and results that are views, which OpenVINO computes wrongly."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from kits.backends.engine_kit import call
+from kits.backends.openvino_kit import needs_openvino
+from kits.backends.relax_kit import module, var
+from tvm import relax, tirx
+from tvm.relax import op
+
+import annotated_region as ar
+from annotated_region.backends.onnx_emitter.graph import Graph, Port
+from annotated_region.backends.openvino.kernels import DIALECT
+from annotated_region.backends.openvino.repairs.repairing import repair
+from annotated_region.host_targets import UNOPTIMIZED
+
+FACTORS = np.array([2.156, 0.492, 0.516], "float32").reshape(3, 1, 1)
+
+
+def answers(mod, *arrays):
+    partitioned = ar.partition(mod, ["openvino"], prepare=False)
+    return call(relax.VirtualMachine(ar.build(partitioned, UNOPTIMIZED), tvm.cpu()), *arrays)
+
+
+def const(values, dtype="float32"):
+    return relax.const(np.asarray(values, dtype))
+
+
+def rounded(builder, data, scale, zero, dtype="uint8"):
+    """Numbers as bytes, and back."""
+    parameters = const(scale), const(zero, dtype)
+    bytes_ = builder.emit(op.quantize(data, *parameters, axis=0, out_dtype=dtype))
+    return builder.emit(op.dequantize(bytes_, *parameters, axis=0))
+
+
+def in_bytes(data, scale, zero, dtype="uint8"):
+    """The same by numpy."""
+    limits = np.iinfo(dtype)
+    whole = np.clip(np.rint(data / np.float32(scale)) + zero, limits.min, limits.max)
+    return ((whole - zero) * np.float32(scale)).astype("float32")
+
+
+@needs_openvino
+def test_a_quotient_by_channels_of_what_has_another_reader_is_quantized():
+    x, w = var("x", (1, 3, 4, 4)), var("w", (3, 1, 1, 1))
+
+    def made(builder):
+        image = builder.emit(op.nn.conv2d(x, w, groups=3))
+        quotient = builder.emit(op.divide(image, relax.const(FACTORS)))
+        return relax.Tuple([rounded(builder, quotient, 0.05, 9), builder.emit(op.exp(image))])
+
+    rng = np.random.default_rng(0)
+    data, kernel = rng.standard_normal((1, 3, 4, 4), "float32"), rng.standard_normal((3, 1, 1, 1), "float32")
+    image = data * kernel.reshape(3, 1, 1)
+    found = answers(module([x, w], made), data, kernel)
+    np.testing.assert_allclose(found[0], in_bytes(image / FACTORS, 0.05, 9), atol=1e-5)
+    np.testing.assert_allclose(found[1], np.exp(image), rtol=1e-5)
+
+
+@needs_openvino
+@pytest.mark.parametrize(
+    ("bounds", "dtype", "is_convolved"),
+    [
+        ((-1.0, -0.5), "uint8", True),
+        ((-1.0, -0.5), "uint8", False),
+        ((20.0, 30.0), "int8", False),
+        ((0.0, 6.0), "uint8", True),
+    ],
+)
+def test_a_clip_beyond_the_numbers_of_the_bytes_behind_it(bounds, dtype, is_convolved):
+    x = var("x", (1, 3, 4, 4))
+    kernel = np.full((3, 1, 1, 1), 1.5, "float32")
+
+    def made(builder):
+        data = builder.emit(op.nn.conv2d(x, relax.const(kernel), groups=3)) if is_convolved else x
+        return rounded(builder, builder.emit(op.clip(data, *bounds)), 0.05, 0, dtype)
+
+    data = np.random.default_rng(0).standard_normal((1, 3, 4, 4), "float32")
+    clipped = np.clip(data * np.float32(1.5 if is_convolved else 1.0), *bounds)
+    found = answers(module([x], made), data)
+    np.testing.assert_allclose(found[0], in_bytes(clipped, 0.05, 0, dtype), atol=1e-5)
+
+
+@needs_openvino
+@pytest.mark.parametrize("function", ["add", "multiply"])
+def test_a_clip_of_a_linear_function_of_bytes_has_its_bounds(function):
+    x = var("x", (3, 4))
+
+    def made(builder):
+        numbers = rounded(builder, x, 0.0625, 0)
+        return op.clip(builder.emit(getattr(op, function)(numbers, const([[0.97]]))), 0.0, 1.5)
+
+    data = np.random.default_rng(0).uniform(0, 3, (3, 4)).astype("float32")
+    numbers = in_bytes(data, 0.0625, 0)
+    right = numbers + np.float32(0.97) if function == "add" else numbers * np.float32(0.97)
+    np.testing.assert_allclose(answers(module([x], made), data)[0], np.clip(right, 0, 1.5), atol=1e-6)
+
+
+@needs_openvino
+def test_a_line_that_a_constant_gives_an_axis_is_quantized():
+    x = var("x", (tirx.Var("n", "int64"), 3, 1))
+
+    def made(builder):
+        line = builder.emit(op.reshape(x, (-1,)))
+        return rounded(builder, builder.emit(op.add(line, const([[0.25]]))), 0.0625, 0)
+
+    mod = module([x], made)
+    for count in (3, 2):
+        data = np.random.default_rng(count).uniform(0, 3, (count, 3, 1)).astype("float32")
+        right = in_bytes(data.reshape(1, -1) + np.float32(0.25), 0.0625, 0)
+        np.testing.assert_allclose(answers(mod, data)[0], right, atol=1e-6)
+
+
+@pytest.mark.parametrize(("extent", "axes", "is_claimed"), [("n", 6, True), ("n", 7, False), (2, 7, True)])
+def test_tensors_of_many_axes_and_symbolic_extents_are_declined(extent, axes, is_claimed):
+    """OpenVINO keeps kernels by their shapes, and takes one of fewer axes for them."""
+    x = var("x", (tirx.Var("n", "int64") if extent == "n" else extent, *(1,) * (axes - 1)))
+    mod = module([x], lambda _builder: op.maximum(x, x))
+    report = ar.explain(mod, ["openvino"], prepare=False)
+    (function,) = report.functions
+    assert [entry.placed for entry in function.ops] == ["openvino" if is_claimed else "host"]
+    assert ("more than 6 axes" in str(report)) != is_claimed
+
+
+def test_a_result_that_is_a_view_of_another_one_is_copied():
+    graph = Graph("views", DIALECT)
+    graph.declare("x", "float32")
+    shape = graph.constant(np.array([2, 3]))
+    (first,) = graph.add("Reshape", ("x", shape), 1, {})
+    (second,) = graph.add("Reshape", (first, shape), 1, {})
+    graph.outputs = [Port(name, "float32", (2, 3)) for name in (second, first)]
+    repair(graph)
+    makers = {name: each.kind for each in graph.operators for name in each.outputs}
+    assert makers[graph.outputs[0].name] == "Max"
