@@ -28,12 +28,12 @@ from annotated_region.progress import shown
 from annotated_region.tvm_adapter.modules import register_generator
 from annotated_region.tvm_adapter.nodes import Constant
 
-__all__ = ["generate", "register_codegen"]
+__all__ = ["generate", "register_codegen", "require_kept_constants"]
 
 _NOT_FOLDED = frozenset(
     (
-        "AveragePool", "Conv", "ConvTranspose", "GatherElements", "GatherND", "Mod", "ReverseSequence",
-        "RoiAlign",
+        "AveragePool", "Conv", "ConvTranspose", "GatherElements", "GatherND", "LRN", "Mod", "ReverseSequence",
+        "RoiAlign", "Selu",
     )
 )  # fmt: skip
 
@@ -64,8 +64,8 @@ def generate(
     settings = CompileSettings.of(options or {})
     models = emit_all(functions, DIALECT, constant_names)
     for model in models:
-        _require_kept_constants(model)
         repair(model.graph)
+        require_kept_constants(model)
     if unavailable() is None:
         for model in shown(models, lambda each: each.symbol):
             _try(model, settings)
@@ -75,7 +75,7 @@ def generate(
     return entry_modules(TARGET, models, settings.to_dict(), RUNTIME, native_settings(settings), forms)
 
 
-def _require_kept_constants(model: EmittedModel) -> None:
+def require_kept_constants(model: EmittedModel) -> None:
     """Raise `RegionRejectedError` for a constant that OpenVINO computes while it compiles, but does not fold.
 
     OpenVINO 2026.4 lets the next operator write its result into the memory of such a constant: the first call

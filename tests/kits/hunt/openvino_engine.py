@@ -13,10 +13,11 @@ from tvm import relax
 import annotated_region as ar
 from annotated_region.backends.onnx_emitter import emit
 from annotated_region.backends.onnx_emitter.entry import Description
+from annotated_region.backends.openvino.codegen import require_kept_constants
 from annotated_region.backends.openvino.repairs.repairing import repair
 from annotated_region.backends.openvino.rules import DIALECT
 from annotated_region.backends.openvino.runtime import open_region
-from annotated_region.errors import ArgumentError, BuildError
+from annotated_region.errors import ArgumentError, BuildError, RegionRejectedError
 from kits.dense_graphs.values import UnfitValuesError
 from kits.hunt.engines import Engine, LeftOutError
 from kits.hunt.near_ties import has_near_tie
@@ -42,7 +43,7 @@ def build_openvino(mod: tvm.IRModule) -> Engine:
         )
     try:
         engine = PartitionedEngine(ar.partition(mod, ["openvino"]), _Region)
-    except BuildError as error:
+    except (BuildError, RegionRejectedError) as error:
         return partial(_left_out, f"OpenVINO refuses a region, which goes elsewhere: {str(error)[-80:]}")
     return partial(_computed, engine, mod)
 
@@ -128,6 +129,7 @@ class _Region:
     def __init__(self, func: relax.Function, names: Mapping[Any, str]) -> None:
         model = emit(func, DIALECT, names)
         repair(model.graph)
+        require_kept_constants(model)
         weights = [model.graph.weights[name] for name in model.weights]
         description = Description.of(model, SETTINGS)
         self._run = open_region(description, model.skeleton().SerializeToString(), weights)
