@@ -100,6 +100,26 @@ def test_a_clip_of_a_linear_function_of_bytes_has_its_bounds(function):
 
 
 @needs_openvino
+@pytest.mark.parametrize("counts_padding", [True, False])
+@pytest.mark.parametrize("zero", [0, 128])
+def test_means_of_windows_of_bytes_are_exact(zero, counts_padding):
+    x = var("x", (1, 2, 1, 8))
+
+    def made(builder):
+        numbers = rounded(builder, x, 0.0625, zero)
+        means = op.nn.avg_pool2d(numbers, (1, 2), padding=(0, 1, 0, 0), count_include_pad=counts_padding)
+        return op.multiply(builder.emit(means), const(3.0))
+
+    data = np.random.default_rng(0).uniform(0, 3, (1, 2, 1, 8)).astype("float32")
+    padded = np.pad(in_bytes(data, 0.0625, zero), ((0, 0), (0, 0), (0, 0), (1, 0)))
+    sums = padded[..., 1:] + padded[..., :-1]
+    counts = np.full(8, 2.0)
+    counts[0] = 2.0 if counts_padding else 1.0
+    found = answers(module([x], made), data)[0]
+    np.testing.assert_allclose(found, 3 * sums / counts, rtol=1e-6)
+
+
+@needs_openvino
 def test_a_line_that_a_constant_gives_an_axis_is_quantized():
     x = var("x", (tirx.Var("n", "int64"), 3, 1))
 

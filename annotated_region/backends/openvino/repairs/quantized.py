@@ -19,6 +19,11 @@ of 8 bits that varies along rows and columns is taken for one number a column:
     c = Conv(DequantizeLinear(x), w), p = ReduceSum(Max(c, c))        right
     p = Mul(MatMul(DequantizeLinear(x), w), c)        wrong, if c is (2, 3)
 
+Means of windows of bytes are rounded to bytes in front of a factor or summand, and padding counts as byte 0:
+
+    y = Neg(AveragePool(DequantizeLinear(x, 0.0625, 0)))        0.625 for 0.59375
+    d = DequantizeLinear(x, 0.0625, 128), y = AveragePool(Max(d, d))        right, where padding counts
+
 A quantization becomes a FakeQuantize, which computes (x - low) / (high - low) * 255 instead of x / scale, so
 that a quotient that is a tie in float32 may be rounded to either side. Only constant scales lead to products
 of 8 bits, so a quantization with a computed one is written in parts:
@@ -293,7 +298,7 @@ def _joins_scales(graph: Graph, sources: ValueSources, operator: Operator) -> bo
         )
         if is_of_lines and operator.kind not in _WINDOWS:
             return True
-        if maker.kind == "DequantizeLinear" and operator.kind.startswith("Reduce"):
+        if maker.kind == "DequantizeLinear" and operator.kind.startswith(("AveragePool", "Reduce")):
             return True
     return False
 
