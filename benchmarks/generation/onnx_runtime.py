@@ -19,6 +19,7 @@ from generation.shapes import CAPACITY, GROUP, SHAPES, Engine, Shape, random_byt
 __all__ = ["load", "write"]
 
 FILE = "model.onnx"
+LARGEST_MESSAGE = (1 << 31) - 1
 CONTRIBUTED = "com.microsoft"
 
 
@@ -51,9 +52,13 @@ class _OnnxRuntime:
 
 
 def write(folder: Path, size: str, bits: int) -> None:
-    """Write the model, with the weights in a file beside it."""
+    """Write the model, with the weights in a file beside it only where they do not fit into one message.
+
+    ONNX Runtime takes twice as long for a token if weights are in another file.
+    """
     model = _Graph(SHAPES[size], bits).model()
-    importlib.import_module("onnx").save(model, folder / FILE, save_as_external_data=True, location="weights")
+    is_large = model.ByteSize() > LARGEST_MESSAGE
+    importlib.import_module("onnx").save(model, folder / FILE, save_as_external_data=is_large)
 
 
 def load(folder: Path, size: str, _bits: int) -> Engine:
