@@ -27,6 +27,12 @@ class Pace {
     return static_cast<int64_t>(alone > 0 ? alone : with_help_.load(kRelaxed));
   }
   int64_t with_help() const { return static_cast<int64_t>(with_help_.load(kRelaxed)); }
+  // How long the caller would be busy without workers. A step that has not been timed counts as long: a worker that sleeps
+  // is woken for it, or the first runs of a plan, which are all that a prompt has, would be those of one thread.
+  int64_t worth() const {
+    const int64_t time = alone();
+    return time > 0 ? time : std::numeric_limits<int64_t>::max();
+  }
   int64_t last() const { return last_.load(kRelaxed); }
 
   // Keeps the minimum, because interference by other processes only lengthens a run. The minimum decays upwards by
@@ -114,7 +120,7 @@ class Instance {
     for (size_t index = 0; index < executions_.size(); ++index) {
       Pace& pace = *plan_.steps[index].pace;
       const bool with_help = helpers() > 0 && is_with_help(index, number);
-      help_is_worth() = with_help ? std::max<int64_t>(pace.alone(), 1) : 0;
+      help_is_worth() = with_help ? pace.worth() : 0;
       const int64_t began = nanoseconds();
       execute(plan_.steps[index], executions_[index]);
       if (number > 0) pace.note(with_help, nanoseconds() - began);
