@@ -91,6 +91,12 @@ FUNCTIONS = {
         REAL(functional.pad(pairs(x), (1, 2))[:, 1:, None].transpose(1, 3)),
         REAL(pairs(x)[:, torch.tensor([3, 1])]),
     ),
+    "of one number": lambda _model, x: (
+        REAL(torch.full_like(x, 1.5 - 2j, dtype=torch.complex64) * pairs(x).sum()),
+        REAL(torch.full(pairs(x).shape, 2, dtype=torch.complex64) + pairs(x)),
+        REAL(torch.zeros_like(pairs(x)) - pairs(x)),
+        REAL(torch.ones_like(pairs(x)) * pairs(x)),
+    ),
     "parts and sizes": lambda _model, x: (
         pairs(x).real * pairs(x).imag,
         pairs(x).abs(),

@@ -117,6 +117,24 @@ SLICES = {
 }
 
 
+def frames(x):
+    """Overlapping frames of a sound, as in the features of Kaldi."""
+    sound = x.reshape(-1).clone()
+    return sound.as_strided((1 + (sound.shape[0] - 12) // 5, 12), (5, 1))
+
+
+def elements_of_memory(x):
+    """Elements of tensors of static extents, whose memory is not in the order of their axes."""
+    whole = torch.arange(24.0).reshape(2, 3, 4) + x[0, 0, 0]
+    return (
+        whole.transpose(1, 2).as_strided((2, 12), (12, 1)),
+        whole.permute(2, 0, 1).as_strided((3, 3, 2), (5, 1, 2), 3),
+        whole[1:].as_strided((3, 4), (0, 3), 12),
+        whole.as_strided((4, 6), (6, 1)),
+        whole.as_strided((5,), (1,)),
+    )
+
+
 def last_rows(x):
     """Rows at the end of a table of 16, as many as x has, and what an exporter does not know to be one."""
     table = torch.arange(16 * WIDTH).reshape(1, 16, WIDTH) * 0.1
@@ -125,6 +143,8 @@ def last_rows(x):
 
 
 VIEWS = {
+    "frames": frames,
+    "elements of memory": elements_of_memory,
     "whole windows": lambda x: (
         functional.pad(x, (0, 0, 0, math.ceil(x.shape[1] / 4) * 4 - x.shape[1]))
         .view(x.shape[0], math.ceil(x.shape[1] / 4), 4, 8)

@@ -29,6 +29,8 @@ REFUSED = {
     "smoothed bytes": lambda x: functional.interpolate(
         numbers(x)[None].to(torch.uint8), (3, 3), mode="bilinear", antialias=True
     ),
+    "memory beside a view": lambda x: x[:, 1:3].as_strided((2, 4), (1, 2)),
+    "memory behind a view": lambda x: x[0, :1].as_strided((2, 4), (8, 2)),
     "an effect": lambda x: torch.linalg.inv(x[0, :3, :3]),
     "random numbers": lambda x: x + torch.randn_like(x),
     "random places": lambda x: x[torch.randint(0, 2, (3,))],

@@ -181,6 +181,20 @@ def made_of_parts(node: TorchNode) -> Pair:
     return Pair(*parts)
 
 
+@converts_complex("full.default", "full_like.default")
+def one_number(node: TorchNode) -> Pair:
+    """A tensor of one number, of the extents that are given or those of a tensor."""
+    if not _has_complex_type(node.node):
+        raise ModelError("a real tensor like a complex one is not supported; give it a shape")
+    is_like = node.name == "full_like.default"
+    sizes = extents_of_tensor(pair_of(node, 0).real) if is_like else node.argument(0, "size")
+    assert isinstance(sizes, list)
+    number = pair_of(node, 1)
+    shape = relax.ShapeExpr(sizes)
+    real, imaginary = (node.emit(relax.op.full(shape, part)) for part in (number.real, number.imaginary))
+    return Pair(real, imaginary)
+
+
 @converts_complex("polar.default")
 def made_of_angles(node: TorchNode) -> Pair:
     """Numbers of given sizes and angles."""

@@ -39,6 +39,7 @@ from annotated_region.importing.torch_programs.converters import (  # noqa: F401
     scatters,
     slices,
     small_numbers,
+    strided_views,
     symbolic_floats,
     triangles,
     views,
