@@ -100,6 +100,29 @@ def test_a_clip_of_a_linear_function_of_bytes_has_its_bounds(function):
 
 
 @needs_openvino
+@pytest.mark.parametrize("function", ["nothing", "relu", "bias"])
+@pytest.mark.parametrize(("dtype", "zero"), [("int8", 0), ("int8", 3), ("uint8", 128)])
+def test_what_is_joined_and_quantized_for_a_convolution(dtype, zero, function):
+    x = var("x", (1, 2, 1, 6))
+    weights = np.random.default_rng(0).integers(-60, 60, (3, 4, 1, 1), "int8")
+
+    def made(builder):
+        joined = builder.emit(op.concat([builder.emit(op.exp(x)), builder.emit(op.negative(x))], axis=1))
+        if function == "relu":
+            joined = builder.emit(op.nn.relu(joined))
+        if function == "bias":
+            joined = builder.emit(op.add(joined, const(np.full((4, 1, 1), 0.3))))
+        kernel = builder.emit(op.dequantize(const(weights, "int8"), const(0.0625), const(0, "int8"), axis=0))
+        return op.nn.conv2d(rounded(builder, joined, 0.1, zero, dtype), kernel)
+
+    data = np.random.default_rng(1).standard_normal((1, 2, 1, 6), "float32")
+    joined = np.concatenate([np.exp(data), -data], axis=1)
+    joined = {"nothing": joined, "relu": np.maximum(joined, 0), "bias": joined + np.float32(0.3)}[function]
+    right = np.einsum("nchw,oc->nohw", in_bytes(joined, 0.1, zero, dtype), weights[:, :, 0, 0] * 0.0625)
+    np.testing.assert_allclose(answers(module([x], made), data)[0], right, rtol=1e-4, atol=1e-4)
+
+
+@needs_openvino
 @pytest.mark.parametrize("counts_padding", [True, False])
 @pytest.mark.parametrize("zero", [0, 128])
 def test_means_of_windows_of_bytes_are_exact(zero, counts_padding):
