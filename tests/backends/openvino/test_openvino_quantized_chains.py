@@ -123,6 +123,35 @@ def test_what_is_joined_and_quantized_for_a_convolution(dtype, zero, function):
 
 
 @needs_openvino
+@pytest.mark.parametrize("others", ["none", "bytes"])
+@pytest.mark.parametrize("function", [None, "relu", "max_pool2d"])
+def test_joined_bytes_in_front_of_a_convolution(function, others):
+    """Bytes that are results as well keep their signs."""
+    x, z = var("x", (1, 8, 2, 6)), var("z", (1, 8, 2, 6))
+    weights = np.random.default_rng(0).integers(-60, 60, (3, 16, 1, 1), "int8")
+
+    def made(builder):
+        parameters = const(0.05), const(5, "int8")
+        bytes_ = [builder.emit(op.quantize(each, *parameters, axis=0, out_dtype="int8")) for each in (x, z)]
+        numbers = [builder.emit(op.dequantize(each, *parameters, axis=0)) for each in bytes_]
+        joined = builder.emit(op.concat(numbers, axis=1))
+        if function is not None:
+            joined = builder.emit(getattr(op.nn, function)(joined))
+        kernel = builder.emit(op.dequantize(const(weights, "int8"), const(0.0625), const(0, "int8"), axis=0))
+        image = builder.emit(op.nn.conv2d(joined, kernel))
+        return relax.Tuple([image, *(bytes_ if others == "bytes" else [])])
+
+    data, more = np.random.default_rng(1).standard_normal((2, 1, 8, 2, 6), "float32")
+    joined = np.concatenate([in_bytes(each, 0.05, 5, "int8") for each in (data, more)], axis=1)
+    joined = np.maximum(joined, 0) if function == "relu" else joined
+    right = np.einsum("nchw,oc->nohw", joined, weights[:, :, 0, 0] * 0.0625)
+    found = answers(module([x, z], made), data, more)
+    np.testing.assert_allclose(found[0], right, rtol=1e-4, atol=1e-3)
+    for bytes_, numbers in zip(found[1:], (data, more), strict=False):
+        np.testing.assert_allclose((bytes_ - 5.0) * 0.05, in_bytes(numbers, 0.05, 5, "int8"), atol=1e-6)
+
+
+@needs_openvino
 @pytest.mark.parametrize("counts_padding", [True, False])
 @pytest.mark.parametrize("zero", [0, 128])
 def test_means_of_windows_of_bytes_are_exact(zero, counts_padding):

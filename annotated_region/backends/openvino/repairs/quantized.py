@@ -1,4 +1,4 @@
-"""Repairs of quantized models.
+"""Repairs of quantized models; those of signed bytes are in `signed_bytes.py`.
 
 In quantized models scales are moved behind the readers of the 8-bit values. A scale that is moved behind a
 convolution or product with several readers is lost, or applied twice, for some of them; one before a
@@ -66,11 +66,6 @@ they are:
     q = QuantizeLinear(Concat(DequantizeLinear(x, s, 0), DequantizeLinear(y, s, 128)), s, 0)
                                                                   wrong, if q and its numbers are results
     c = Concat(...), q = QuantizeLinear(Max(c, c), s, 0)        right
-
-What is joined and quantized to int8 for a convolution has another scale:
-
-    y = Conv(DequantizeLinear(QuantizeLinear(Concat(x, y), 0.1, 0)), w)        wrong: 1 and 3 for 1.1 and 2.4
-    c = Concat(x, y), y = Conv(DequantizeLinear(QuantizeLinear(Max(c, c), 0.1, 0)), w)        right
 
 The bounds of a clip are moved in front of the quantization, also over factors and summands; there they are
 a quantum narrower:
@@ -142,8 +137,6 @@ _MOVING = frozenset(
         "Squeeze", "Tile", "Transpose", "Unsqueeze",
     )
 )  # fmt: skip
-# Behind others, joined values are quantized rightly.
-_FUNCTIONS_OF_JOINED = LINEAR | {"BatchNormalization", "Identity", "LeakyRelu", "PRelu", "Relu"}
 _WINDOWS = frozenset(("AveragePool", "MaxPool", "Resize"))
 _POOLINGS = POOLS | _WINDOWS
 # With a mean of its own, a normalization that is written out is not recognized as one.
@@ -339,12 +332,9 @@ def _apart_from_zeros(graph: Graph, sources: ValueSources, operator: Operator) -
 
 
 def _apart_from_joins(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; a quantization reads a copy of what was joined, if to int8, or was quantized before."""
+    """The operator; a quantization reads a copy of what was joined and quantized before."""
     if operator.kind != "QuantizeLinear":
         return (operator,)
-    data = sources.makers.get(behind(sources, operator.inputs[0], _FUNCTIONS_OF_JOINED))
-    if data is not None and data.kind == "Concat" and graph.dtypes[operator.outputs[0]] == "int8":
-        return reading_a_copy(graph, operator, operator.inputs[0])
     scaled = behind(sources, operator.inputs[0], LINEAR | VIEWS | {"Identity"})
     quantized = sources.makers.get(behind(sources, scaled, {"DequantizeLinear"}))
     if quantized is None or quantized.kind != "QuantizeLinear":

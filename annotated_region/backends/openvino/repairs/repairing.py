@@ -12,6 +12,7 @@ from annotated_region.backends.openvino.local_response import write_local_respon
 from annotated_region.backends.openvino.repairs.convolutions import CONVOLUTION_REPAIRS
 from annotated_region.backends.openvino.repairs.floats import REPAIRS, is_shared_view
 from annotated_region.backends.openvino.repairs.quantized import FACTOR_REPAIRS, SCALE_REPAIRS
+from annotated_region.backends.openvino.repairs.signed_bytes import SIGN_REPAIRS, without_signs
 from annotated_region.backends.openvino.repairs.sources import QUANTIZED, ValueSources
 
 __all__ = ["repair"]
@@ -21,12 +22,14 @@ def repair(graph: Graph) -> None:
     """Insert copies and write operators otherwise where OpenVINO needs it; the graph computes the same."""
     write_local_responses(graph)
     with_infinities(graph)
+    is_quantized = any(each.kind in QUANTIZED for each in graph.operators)
+    if is_quantized:
+        without_signs(graph)
     sources = ValueSources.of(graph)
     for port in graph.outputs:
         if is_shared_view(graph, sources, port.name):
             copy_output(graph, port, f"{port.name}_view")
-    is_quantized = any(each.kind in QUANTIZED for each in graph.operators)
     parts = REPAIRS + CONVOLUTION_REPAIRS
-    for part in (*SCALE_REPAIRS, *parts, *FACTOR_REPAIRS) if is_quantized else parts:
+    for part in (*SCALE_REPAIRS, *parts, *FACTOR_REPAIRS, *SIGN_REPAIRS) if is_quantized else parts:
         graph.operators = [each for operator in graph.operators for each in part(graph, sources, operator)]
         sources = ValueSources.of(graph)  # what was repaired before is read as a copy
