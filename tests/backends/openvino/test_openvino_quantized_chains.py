@@ -152,6 +152,23 @@ def test_joined_bytes_in_front_of_a_convolution(function, others):
 
 
 @needs_openvino
+@pytest.mark.parametrize("scale", [0.05, 0.07])
+def test_joined_rows_of_several_scales_in_front_of_a_product(scale):
+    x, z = var("x", (2, 3, 4)), var("z", (2, 5, 4))
+    weights = np.random.default_rng(0).integers(-60, 60, (4, 5), "int8")
+
+    def made(builder):
+        joined = op.concat([rounded(builder, x, 0.05, 0), rounded(builder, z, scale, 0)], axis=1)
+        kernel = builder.emit(op.dequantize(const(weights, "int8"), const(0.0625), const(0, "int8"), axis=0))
+        return op.matmul(builder.emit(joined), kernel)
+
+    data, more = (np.random.default_rng(1).uniform(0, 3, (2, rows, 4)).astype("float32") for rows in (3, 5))
+    joined = np.concatenate([in_bytes(data, 0.05, 0), in_bytes(more, scale, 0)], axis=1)
+    right = joined @ (weights * np.float32(0.0625))
+    np.testing.assert_allclose(answers(module([x, z], made), data, more)[0], right, rtol=1e-4, atol=1e-3)
+
+
+@needs_openvino
 @pytest.mark.parametrize("counts_padding", [True, False])
 @pytest.mark.parametrize("zero", [0, 128])
 def test_means_of_windows_of_bytes_are_exact(zero, counts_padding):

@@ -1,4 +1,4 @@
-"""Repairs of quantized models; those of signed bytes are in `signed_bytes.py`.
+"""Repairs of quantized models; those of joined bytes are in `joined_bytes.py`.
 
 In quantized models scales are moved behind the readers of the 8-bit values. A scale that is moved behind a
 convolution or product with several readers is lost, or applied twice, for some of them; one before a

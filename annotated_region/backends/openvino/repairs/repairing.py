@@ -11,8 +11,8 @@ from annotated_region.backends.onnx_emitter.lowest_numbers import with_infinitie
 from annotated_region.backends.openvino.local_response import write_local_responses
 from annotated_region.backends.openvino.repairs.convolutions import CONVOLUTION_REPAIRS
 from annotated_region.backends.openvino.repairs.floats import REPAIRS, is_shared_view
+from annotated_region.backends.openvino.repairs.joined_bytes import JOIN_REPAIRS, without_signs
 from annotated_region.backends.openvino.repairs.quantized import FACTOR_REPAIRS, SCALE_REPAIRS
-from annotated_region.backends.openvino.repairs.signed_bytes import SIGN_REPAIRS, without_signs
 from annotated_region.backends.openvino.repairs.sources import QUANTIZED, ValueSources
 
 __all__ = ["repair"]
@@ -30,6 +30,6 @@ def repair(graph: Graph) -> None:
         if is_shared_view(graph, sources, port.name):
             copy_output(graph, port, f"{port.name}_view")
     parts = REPAIRS + CONVOLUTION_REPAIRS
-    for part in (*SCALE_REPAIRS, *parts, *FACTOR_REPAIRS, *SIGN_REPAIRS) if is_quantized else parts:
+    for part in (*SCALE_REPAIRS, *parts, *FACTOR_REPAIRS, *JOIN_REPAIRS) if is_quantized else parts:
         graph.operators = [each for operator in graph.operators for each in part(graph, sources, operator)]
         sources = ValueSources.of(graph)  # what was repaired before is read as a copy

@@ -1,4 +1,4 @@
-"""Bytes with signs, which OpenVINO 2026.4 joins wrongly, and bytes without.
+"""Repairs of bytes that are joined, by which OpenVINO 2026.4 computes wrongly.
 
 What is joined and has been int8, or is quantized to it, has another scale in front of a convolution or
 product of bytes, also if functions, windows or views are between:
@@ -14,6 +14,11 @@ which they are:
 
 Where others than a `DequantizeLinear` read the bytes, these stay as they are; copies are made where they are
 joined.
+
+A matrix product of bytes of several scales, joined along its rows, applies one of the scales:
+
+    c = Concat(DequantizeLinear(x, 0.1, 0), DequantizeLinear(y, 0.2, 0)), z = MatMul(c, w)        wrong
+    c = Concat(...), z = MatMul(Max(c, c), w)        right
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ from annotated_region.backends.onnx_emitter.graph import Graph, Operator
 from annotated_region.backends.openvino.repairs.sources import (
     LINEAR,
     OF_BYTES,
+    PRODUCTS,
     VIEWS,
     Repair,
     ValueSources,
@@ -31,9 +37,10 @@ from annotated_region.backends.openvino.repairs.sources import (
     chain_of,
     read_as_a_copy,
     reading_a_copy,
+    source_of,
 )
 
-__all__ = ["SIGN_REPAIRS", "without_signs"]
+__all__ = ["JOIN_REPAIRS", "without_signs"]
 
 _HALF = 128
 # Behind others, joined values are quantized rightly.
@@ -85,16 +92,35 @@ def _with_half(graph: Graph, operator: Operator) -> Operator:
 
 def _joined_as_a_copy(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
     """The operator; readers of joined numbers, some of which were bytes with signs, read a copy."""
-    if operator.kind != "Concat" or not any(_was_signed(graph, sources, each) for each in operator.inputs):
+    if not _joins_bytes(graph, sources, operator, ("int8",)):
         return (operator,)
     return read_as_a_copy(graph, operator)
 
 
-def _was_signed(graph: Graph, sources: ValueSources, name: str) -> bool:
-    """Whether a number is computed from bytes with signs, and not by a convolution or product."""
+def _of_joined(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a matrix product reads copies of joined numbers that were bytes."""
+    if operator.kind not in PRODUCTS:
+        return (operator,)
+    copies: list[Operator] = []
+    for name in dict.fromkeys(operator.inputs):
+        join = source_of(sources, name, lambda maker: maker.kind in OF_BYTES | {"Concat"})
+        if join is not None and _joins_bytes(graph, sources, join, ("int8", "uint8")):
+            copy, operator = reading_a_copy(graph, operator, name)
+            copies.append(copy)
+    return (*copies, operator)
+
+
+def _joins_bytes(graph: Graph, sources: ValueSources, operator: Operator, dtypes: Sequence[str]) -> bool:
+    """Whether an operator joins numbers some of which were bytes of these types."""
+    return operator.kind == "Concat" and any(
+        _was_bytes(graph, sources, each, dtypes) for each in operator.inputs
+    )
+
+
+def _was_bytes(graph: Graph, sources: ValueSources, name: str, dtypes: Sequence[str]) -> bool:
     makers = (each for each in chain_of(sources, name) if each.kind in OF_BYTES | {"DequantizeLinear"})
     last = next(makers, None) if name not in sources.constants else None
-    return last is not None and last.kind == "DequantizeLinear" and graph.dtypes[last.inputs[0]] == "int8"
+    return last is not None and last.kind == "DequantizeLinear" and graph.dtypes[last.inputs[0]] in dtypes
 
 
 def _apart_from_joined(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
@@ -107,5 +133,5 @@ def _apart_from_joined(graph: Graph, sources: ValueSources, operator: Operator) 
     return reading_a_copy(graph, operator, operator.inputs[0])
 
 
-SIGN_REPAIRS: tuple[Repair, ...] = (_joined_as_a_copy, _apart_from_joined)
-"""Those of bytes that keep their signs."""
+JOIN_REPAIRS: tuple[Repair, ...] = (_joined_as_a_copy, _apart_from_joined, _of_joined)
+"""In this order."""
