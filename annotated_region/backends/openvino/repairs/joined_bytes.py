@@ -57,8 +57,8 @@ def without_signs(graph: Graph) -> None:
             readers.setdefault(name, []).append(each)
     changed: set[str] = set()
     for each in graph.operators:
-        (name, *_) = each.outputs
-        if each.kind != "QuantizeLinear" or name in results | sources.constants:
+        name = each.outputs[0]
+        if each.kind != "QuantizeLinear" or name in results or name in sources.constants:
             continue
         if graph.dtypes[name] == "int8" and _can_change(graph, (each, *readers.get(name, ()))):
             changed.add(name)
