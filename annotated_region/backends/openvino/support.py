@@ -71,7 +71,9 @@ def _has_many_axes(type_: tvm.ir.Type) -> bool:
     """
     if isinstance(type_, tvm.ir.TupleType):
         return any(map(_has_many_axes, type_.fields))
-    extents = extents_of(type_) if isinstance(type_, relax.TensorType) else ()
+    if not isinstance(type_, relax.TensorType) or not isinstance(type_.shape, relax.ShapeExpr):
+        return False
+    extents = extents_of(type_)
     return len(extents) > _MOST_AXES and not all(isinstance(extent, int) for extent in extents)
 
 
