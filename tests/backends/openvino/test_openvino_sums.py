@@ -80,6 +80,25 @@ def test_a_sum_reads_a_copy_of_a_convolution_of_few_channels_alone(channels, cop
 
 
 @needs_openvino
+def test_a_convolution_of_few_channels_in_front_of_a_norm_with_a_computed_bias():
+    x, w, bias = var("x", (tirx.Var("n", "int64"), 1, 2)), var("w", (2, 1, 2)), var("bias", (2,))
+    mean, scale, variance = (np.float32(each) for each in ([-0.02, 0.51], [1.4, 0.9], [0.3, 2.2]))
+
+    def made(builder):
+        image = builder.emit(op.nn.conv1d(x, w))
+        parameters = relax.const(scale), bias, relax.const(mean), relax.const(variance)
+        norm = op.nn.batch_norm(image, *parameters, axis=1, epsilon=0.01, training=False)
+        return relax.TupleGetItem(builder.emit(norm), 0)
+
+    rng = np.random.default_rng(1)
+    data, kernel, shift = (rng.standard_normal(shape, "float32") for shape in ((1, 1, 2), (2, 1, 2), (2,)))
+    image = (data * kernel[:, 0]).sum(-1)[0]
+    right = (image - mean) / np.sqrt(variance + np.float32(0.01)) * scale + shift
+    found = answers(module([x, w, bias], made), data, kernel, shift)[0]
+    np.testing.assert_allclose(found[0, :, 0], right, rtol=1e-5, atol=1e-5)
+
+
+@needs_openvino
 @pytest.mark.parametrize("views", [1, 2])
 def test_a_convolution_of_a_permutation_beside_views(views):
     x = var("x", (1, 2, 3, 8))

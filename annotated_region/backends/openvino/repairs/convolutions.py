@@ -30,6 +30,7 @@ be the other operand alone, most often of symbolic extents:
 
     y = Add(Conv(x, w), z)        z, if x is (n, 1, 4, 4), and w is (2, 1, 2, 2)
     c = Conv(x, w), y = Add(Max(c, c), z)        right
+    y = BatchNormalization(Conv(x, w), ...)        the same, if its parameters are computed
 
 A permutation in front of a convolution becomes an order of axes in memory; that memory is given to others too
 early, if a view shares it:
@@ -113,7 +114,9 @@ def _apart_from_pixels(graph: Graph, sources: ValueSources, operator: Operator) 
 
 def _apart_from_sums(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
     """The operator; a sum reads copies of what is computed from a convolution of few channels."""
-    if operator.kind not in ("Add", "Sub") or sources.constants.intersection(operator.inputs):
+    is_sum = operator.kind in ("Add", "Sub") and not sources.constants.intersection(operator.inputs)
+    is_norm = operator.kind == "BatchNormalization" and not sources.constants.issuperset(operator.inputs[1:])
+    if not is_sum and not is_norm:
         return (operator,)
     copies: list[Operator] = []
     for name in dict.fromkeys(operator.inputs):
