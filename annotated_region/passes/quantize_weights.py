@@ -13,7 +13,8 @@ materializes the float weights.
 
 1.  The right operand of a `matmul` is a constant matrix.
 2.  The right operand is `permute_dims` of a constant matrix.
-3.  Stacks of matrices, computed weights, weights that are parameters, and dtypes other than float32 and
+3.  One of these is broadcast to a matrix for each text of a batch, as PyTorch exports some products.
+4.  Stacks of other matrices, computed weights, weights that are parameters, and dtypes other than float32 and
     float16 are unchanged; so is a weight with a non-finite element, which no integer can represent.
 """
 
@@ -32,6 +33,7 @@ from annotated_region.origins import described
 from annotated_region.passes.module_pass import ModulePass, module_pass
 from annotated_region.passes.preparation.editor import Editor
 from annotated_region.passes.preparation.reads import without_dead_bindings
+from annotated_region.passes.preparation.remove_identities import without_broadcast
 from annotated_region.passes.preparation.sweep import sweep
 from annotated_region.passes.weight_rounding.expressions import weight_of
 from annotated_region.passes.weight_rounding.rounding import rounded
@@ -94,8 +96,9 @@ class QuantizeWeights(ModulePass):
         return function if swept.same_as(function) else without_dead_bindings(swept)
 
     def _product(self, view: OpView, editor: Editor) -> relax.Expr | None:
-        """The product with its quantized weight; None if the weight is not one of cases 1 and 2."""
-        columns = _columns(view.args[1], editor)
+        """The product with its quantized weight; None if the weight is none of cases 1 to 3."""
+        narrowed = without_broadcast(view, 1, editor)
+        columns = _columns(view.args[1] if narrowed is None else narrowed.args[1], editor)
         if columns is None or columns.dtype.name not in FLOATS or not np.isfinite(columns).all():
             return None
         group = self.group or columns.shape[1]

@@ -140,6 +140,28 @@ def test_preparation_leaves_the_packed_numbers_packed():
     assert names_of(prepared) == names_of(mod)
 
 
+@pytest.mark.parametrize("is_needed", [False, True])
+def test_a_weight_that_is_broadcast_to_each_text_of_a_batch_is_one_weight(is_needed):
+    """Not if the product would have fewer texts without it."""
+    array, x = weight(32, 6), var("x", (2, 5, 32))
+
+    def make(builder):
+        turned = builder.emit(relax.op.permute_dims(relax.const(array.T)))
+        wide = builder.emit(relax.op.broadcast_to(turned, (2, 32, 6)))
+        rows = builder.emit(relax.op.strided_slice(x, [0], [0], [1])) if is_needed else x
+        return builder.emit(relax.op.matmul(rows, wide))
+
+    mod = module([x], make)
+    quantized = ar.passes.QuantizeWeights(8, 32)(mod)
+    if is_needed:
+        assert quantized.same_as(mod)
+        return
+    data = np.random.default_rng(1).normal(size=(2, 5, 32)).astype("float32")
+    expected = data.astype("float64") @ nearest(array, 8, 32, False)
+    np.testing.assert_allclose(run(quantized, data), expected, rtol=1e-5, atol=1e-5)
+    assert names_of(quantized).count("relax.dequantize") == 1
+
+
 def test_what_is_no_constant_matrix_of_finite_floats_stays():
     stack = np.ones((2, 32, 4), "float32")
     wrong = np.full((32, 4), np.inf, "float32")

@@ -28,7 +28,7 @@ from annotated_region.passes.preparation.editor import Editor, Rewrite
 from annotated_region.passes.preparation.tensors import constant_of, dtype_of
 from annotated_region.targets.op_view import OpView
 
-__all__ = ["REWRITES", "before_broadcast"]
+__all__ = ["REWRITES", "before_broadcast", "without_broadcast"]
 
 RESHAPES = ("relax.reshape", "relax.flatten", "relax.expand_dims", "relax.squeeze")
 COMMUTATIVE = ("relax.add", "relax.multiply", "relax.logical_and", "relax.logical_or")
@@ -155,14 +155,18 @@ def broadcast_by_operator(view: OpView, editor: Editor) -> relax.Expr | None:
 
     The type would change if all operands are broadcast, or if symbolic extents may differ.
     """
-    for position, arg in enumerate(view.args):
-        operand = before_broadcast(arg, editor)
-        if operand is not None:
-            operands = [*view.args[:position], operand, *view.args[position + 1 :]]
-            call = editor.normalize(relax.Call(view.call.op, operands, view.call.attrs))
-            if tvm_ffi.structural_equal(call.ty, view.out_type):
-                return call
-    return None
+    calls = (without_broadcast(view, position, editor) for position in range(len(view.args)))
+    return next((call for call in calls if call is not None), None)
+
+
+def without_broadcast(view: OpView, position: int, editor: Editor) -> relax.Call | None:
+    """The call with what an operand broadcasts; None if it broadcasts nothing or the type would change."""
+    operand = before_broadcast(view.args[position], editor)
+    if operand is None:
+        return None
+    operands = [*view.args[:position], operand, *view.args[position + 1 :]]
+    call = relax.Call(view.call.op, operands, view.call.attrs)
+    return call if tvm_ffi.structural_equal(editor.normalize(call).ty, view.out_type) else None
 
 
 def before_broadcast(expr: relax.Expr, editor: Editor) -> relax.Expr | None:

@@ -193,5 +193,7 @@ def test_rounded_weights_are_those_of_pytorch(bits):
     assert worst_error("Llama", 1, (7,), bits) <= TOLERANCE
 
 
-def test_several_texts_at_once():
-    assert worst_error("Qwen", 3, (1,)) <= TOLERANCE
+@pytest.mark.parametrize(("prompt", "bits"), [(1, None), (7, 4)])
+def test_several_texts_at_once(prompt, bits):
+    """PyTorch exports a product of several texts of several words by a weight that is broadcast."""
+    assert worst_error("Qwen", 3, (prompt,), bits) <= TOLERANCE
