@@ -27,13 +27,10 @@ from collections.abc import Sequence
 
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
 from annotated_region.backends.openvino.repairs.sources import (
-    LINEAR,
     OF_BYTES,
     PRODUCTS,
-    VIEWS,
     Repair,
     ValueSources,
-    behind,
     chain_of,
     read_as_a_copy,
     reading_a_copy,
@@ -43,8 +40,6 @@ from annotated_region.backends.openvino.repairs.sources import (
 __all__ = ["JOIN_REPAIRS", "without_signs"]
 
 _HALF = 128
-# Behind others, joined values are quantized rightly.
-_FUNCTIONS = LINEAR | {"BatchNormalization", "Identity", "LeakyRelu", "PRelu", "Relu"}
 
 
 def without_signs(graph: Graph) -> None:
@@ -123,15 +118,5 @@ def _was_bytes(graph: Graph, sources: ValueSources, name: str, dtypes: Sequence[
     return last is not None and last.kind == "DequantizeLinear" and graph.dtypes[last.inputs[0]] in dtypes
 
 
-def _apart_from_joined(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; a quantization to bytes with signs reads a copy of what was joined."""
-    if operator.kind != "QuantizeLinear" or graph.dtypes[operator.outputs[0]] != "int8":
-        return (operator,)
-    data = sources.makers.get(behind(sources, operator.inputs[0], _FUNCTIONS | VIEWS))
-    if data is None or data.kind != "Concat":
-        return (operator,)
-    return reading_a_copy(graph, operator, operator.inputs[0])
-
-
-JOIN_REPAIRS: tuple[Repair, ...] = (_joined_as_a_copy, _apart_from_joined, _of_joined)
+JOIN_REPAIRS: tuple[Repair, ...] = (_joined_as_a_copy, _of_joined)
 """In this order."""

@@ -1,4 +1,4 @@
-"""Repairs of quantized models; those of joined bytes are in `joined_bytes.py`.
+"""Repairs of quantized models, but for joined bytes and what a `QuantizeLinear` misreads.
 
 In quantized models scales are moved behind the readers of the 8-bit values. A scale that is moved behind a
 convolution or product with several readers is lost, or applied twice, for some of them; one before a
@@ -48,24 +48,10 @@ A quantization that is fused with a maximum or minimum rounds it to a whole numb
     y = QuantizeLinear(ReduceMax([1.4, 1.5]), 0.125, 0)        16, which is 2 / 0.125
     m = ReduceMax([1.4, 1.5]), y = QuantizeLinear(Max(m, m), 0.125, 0)        12
 
-A quantization is fused with a factor in front of it, also across a permutation or a clip. If a number of the
-factor is negative, and behind a permutation or a clip, all but the first are forgotten:
-
-    y = QuantizeLinear(Mul(x, [1, -2]), 0.5, 0)        QuantizeLinear(Mul(x, [1, 1]), 0.5, 0)
-    m = Mul(x, [1, -2]), y = QuantizeLinear(Max(m, m), 0.5, 0)        right
-    m = Transpose(Mul(x, [1, 2])), y = QuantizeLinear(Max(m, m), 0.5, 0)        right
-
 A convolution of bytes with one channel is wrong if its single plane is padded:
 
     y = Conv(DequantizeLinear(x), w)        wrong, if x is (3, 1, 1, 2, 4), and there are planes of padding
     d = DequantizeLinear(x), y = Conv(Max(d, d), w)        right
-
-Bytes that are joined with others of another zero point, and quantized for several readers, are passed on as
-they are:
-
-    q = QuantizeLinear(Concat(DequantizeLinear(x, s, 0), DequantizeLinear(y, s, 128)), s, 0)
-                                                                  wrong, if q and its numbers are results
-    c = Concat(...), q = QuantizeLinear(Max(c, c), s, 0)        right
 
 The bounds of a clip are moved in front of the quantization, also over factors and summands; there they are
 a quantum narrower:
@@ -73,23 +59,7 @@ a quantum narrower:
     y = Clip(DequantizeLinear(QuantizeLinear(x, 0.1, 3), 0.1, 3), -0.5, 0.5)        -0.4 for -2
     d = DequantizeLinear(...), y = Clip(Max(d, d), -0.5, 0.5)        -0.5
 
-If the bounds of a clip are beyond the numbers that bytes stand for, it is lost:
-
-    y = QuantizeLinear(Clip(x, -1, -0.5), 0.1, 0)        30 for 3, to uint8 behind a convolution; 0 is right
-    c = Clip(x, -1, -0.5), y = QuantizeLinear(Max(c, c), 0.1, 0)        0
-
-A line of symbolic length that a constant gives an axis has no elements, if it is quantized:
-
-    y = DequantizeLinear(QuantizeLinear(Add(Reshape(x, [-1]), [[1]])))        of shape (0,)
-    a = Add(Reshape(x, [-1]), [[1]]), y = DequantizeLinear(QuantizeLinear(Max(a, a)))        right
-
-The compilation of a quantized model ends the process if what was joined and quantized is quantized once more,
-maybe times a constant:
-
-    d = DequantizeLinear(QuantizeLinear(Concat(x, y))), q = QuantizeLinear(d)        a segmentation fault
-    d = ..., q = QuantizeLinear(Max(d, d))        right
-
-And if the difference from a constant is gathered:
+The compilation of a quantized model ends the process if the difference from a constant is gathered:
 
     y = Gather(Sub(c, x), [0, 2])        a segmentation fault
     m = Sub(c, x), y = Gather(Max(m, m), [0, 2])        right
@@ -101,8 +71,6 @@ import math
 
 import numpy as np
 
-from annotated_region.backends.onnx_emitter.assembly import array_of
-from annotated_region.backends.onnx_emitter.copies import is_copy
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
 from annotated_region.backends.openvino.repairs.sources import (
     CONVOLUTIONS,
@@ -115,7 +83,6 @@ from annotated_region.backends.openvino.repairs.sources import (
     Repair,
     ValueSources,
     behind,
-    chain_of,
     computed_of,
     holds_several,
     is_product,
@@ -129,14 +96,6 @@ __all__ = ["FACTOR_REPAIRS", "SCALE_REPAIRS"]
 
 # Of a quantization whose limits, 255 steps apart, are finite.
 _LARGEST_STEP = float(np.finfo("float32").max) / 256
-_FACTORS = frozenset(("BatchNormalization", "Div", "InstanceNormalization", "LayerNormalization", "Mul"))
-# Operators that are not fused with a product as a function of its result is.
-_MOVING = frozenset(
-    (
-        "AveragePool", "Concat", "Expand", "Gather", "MaxPool", "Pad", "Reshape", "Resize", "Slice", "Split",
-        "Squeeze", "Tile", "Transpose", "Unsqueeze",
-    )
-)  # fmt: skip
 _WINDOWS = frozenset(("AveragePool", "MaxPool", "Resize"))
 _POOLINGS = POOLS | _WINDOWS
 # With a mean of its own, a normalization that is written out is not recognized as one.
@@ -154,13 +113,6 @@ def _apart_from_readers(graph: Graph, sources: ValueSources, operator: Operator)
     readers = sum(each.inputs.count(name) for each in graph.operators)
     readers += sum(port.name == name for port in graph.outputs)
     return (operator,) if readers < 2 else read_as_a_copy(graph, operator)
-
-
-def _apart_from_signs(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; a quantization reads a copy of what a factor is part of that OpenVINO misreads."""
-    if operator.kind != "QuantizeLinear" or not _has_misread_factor(graph, sources, operator.inputs[0]):
-        return (operator,)
-    return reading_a_copy(graph, operator, operator.inputs[0])
 
 
 def _of_constants(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
@@ -256,36 +208,6 @@ def _has_known_steps(graph: Graph, sources: ValueSources, scale: str) -> bool:
     return bool((np.abs(graph.constants.get(scale, 0.0)) <= _LARGEST_STEP).all())
 
 
-def _has_misread_factor(graph: Graph, sources: ValueSources, name: str) -> bool:
-    """Whether a value has a factor that OpenVINO misreads when it quantizes the value.
-
-    These are factors with a negative number; and, unless functions alone are between the value and a product,
-    factors of several numbers, and scales of a product by channels in front of a clip.
-    """
-    is_pending = False
-    is_moved = False
-    while name in sources.makers and not is_copy(sources.makers[name]):
-        operator = sources.makers[name]
-        if operator.kind in OF_BYTES:
-            return is_pending and is_moved
-        factors = [each for each in operator.inputs if each in sources.constants]
-        data = {each for each in operator.inputs if each not in factors}
-        if operator.kind == "Neg" or (operator.kind == "Sub" and operator.inputs[0] in factors):
-            return True
-        if operator.kind in _FACTORS:
-            at = factors if operator.kind in ("Div", "Mul") else operator.inputs[1:2]
-            if any(_is_negative(graph, each) for each in at):
-                return True
-            if operator.kind in ("Div", "Mul"):
-                is_pending |= any(holds_several(graph, each) for each in at)
-        is_pending |= operator.kind == "Clip"
-        is_moved |= operator.kind in _MOVING
-        if len(data) != 1:
-            break
-        (name,) = data
-    return is_pending
-
-
 def _joins_scales(graph: Graph, sources: ValueSources, operator: Operator) -> bool:
     """Whether a reduction or pooling joins columns of a product, or is one of lines behind a convolution."""
     is_reshaped = False
@@ -319,31 +241,6 @@ def _apart_from_planes(graph: Graph, sources: ValueSources, operator: Operator) 
     return reading_a_copy(graph, operator, operator.inputs[0]) if is_of_one else (operator,)
 
 
-def _apart_from_zeros(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; a quantization reads a copy of joined numbers that had different zero points."""
-    if operator.kind != "QuantizeLinear":
-        return (operator,)
-    join = _behind_views(sources, operator.inputs[0])
-    if join is None or join.kind != "Concat":
-        return (operator,)
-    makers = [_behind_views(sources, each) for each in join.inputs]
-    zeros = {each.inputs[2] for each in makers if each is not None and each.kind == "DequantizeLinear"}
-    return reading_a_copy(graph, operator, operator.inputs[0]) if len(zeros) > 1 else (operator,)
-
-
-def _apart_from_joins(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; a quantization reads a copy of what was joined and quantized before."""
-    if operator.kind != "QuantizeLinear":
-        return (operator,)
-    scaled = behind(sources, operator.inputs[0], LINEAR | VIEWS | {"Identity"})
-    quantized = sources.makers.get(behind(sources, scaled, {"DequantizeLinear"}))
-    if quantized is None or quantized.kind != "QuantizeLinear":
-        return (operator,)
-    join = sources.makers.get(behind(sources, quantized.inputs[0], VIEWS))
-    is_joined = join is not None and join.kind == "Concat"
-    return reading_a_copy(graph, operator, operator.inputs[0]) if is_joined else (operator,)
-
-
 def _apart_from_bounds(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
     """The operator; a clip reads a copy of linear functions of what was bytes."""
     if operator.kind != "Clip":
@@ -352,44 +249,6 @@ def _apart_from_bounds(graph: Graph, sources: ValueSources, operator: Operator) 
     if maker is None or maker.kind != "DequantizeLinear" or sources.constants.issuperset(maker.outputs):
         return (operator,)
     return reading_a_copy(graph, operator, operator.inputs[0])
-
-
-def _apart_from_limits(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; a quantization reads a copy of what a clip keeps away from the range of its bytes."""
-    if operator.kind != "QuantizeLinear":
-        return (operator,)
-    data, *parameters = operator.inputs
-    clip = sources.makers.get(data)
-    if clip is None or clip.kind != "Clip":
-        return (operator,)
-    held = [graph.constants.get(each) for each in (*clip.inputs[1:], *parameters)]
-    if all(each is not None and each.size == 1 for each in held):
-        low, high, scale, zero = (float(np.asarray(each).reshape(())) for each in held)
-        range_ = np.iinfo(graph.dtypes[operator.outputs[0]])
-        ends = (scale * (range_.min - zero), scale * (range_.max - zero))
-        if low < max(ends) and high > min(ends):
-            return (operator,)
-    return reading_a_copy(graph, operator, data)
-
-
-def _apart_from_axes(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; a quantization reads a copy of a view that a constant may have given further axes."""
-    if operator.kind != "QuantizeLinear":
-        return (operator,)
-    may_rise = False
-    for maker in chain_of(sources, operator.inputs[0]):
-        if may_rise and maker.kind in VIEWS:
-            return reading_a_copy(graph, operator, operator.inputs[0])
-        if maker.kind in OF_BYTES:
-            break
-        shapes = (shape_of(graph, each) for each in maker.inputs if each in sources.constants)
-        may_rise |= any(shape is None or len(shape) > 1 for shape in shapes)
-    return (operator,)
-
-
-def _behind_views(sources: ValueSources, name: str) -> Operator | None:
-    """The operator that makes what a value is a view or a permutation of; None of inputs and constants."""
-    return sources.makers.get(behind(sources, name, VIEWS | {"Transpose"}))
 
 
 def _is_multiple(sources: ValueSources, operator: Operator) -> bool:
@@ -402,14 +261,6 @@ def _is_multiple(sources: ValueSources, operator: Operator) -> bool:
     return operator.kind in OF_BYTES
 
 
-def _is_negative(graph: Graph, constant: str) -> bool:
-    """Whether a constant holds a negative number, or is computed."""
-    held = graph.constants.get(constant)
-    if held is None and constant in graph.weights:
-        held = array_of(graph.weights[constant])
-    return held is None or bool((held < 0).any())
-
-
 SCALE_REPAIRS: tuple[Repair, ...] = (_apart_from_bytes, _apart_from_norms)
 """Those in front of the repairs of any model."""
 
@@ -418,13 +269,8 @@ FACTOR_REPAIRS: tuple[Repair, ...] = (
     _apart_from_readers,
     _in_parts,
     _unrounded,
-    _apart_from_signs,
     _apart_from_rows,
     _apart_from_planes,
-    _apart_from_zeros,
-    _apart_from_joins,
     _apart_from_bounds,
-    _apart_from_limits,
-    _apart_from_axes,
 )
 """Those behind them."""

@@ -12,6 +12,7 @@ from annotated_region.backends.openvino.local_response import write_local_respon
 from annotated_region.backends.openvino.repairs.convolutions import CONVOLUTION_REPAIRS
 from annotated_region.backends.openvino.repairs.floats import REPAIRS, is_shared_view
 from annotated_region.backends.openvino.repairs.joined_bytes import JOIN_REPAIRS, without_signs
+from annotated_region.backends.openvino.repairs.quantizations import QUANTIZATION_REPAIRS
 from annotated_region.backends.openvino.repairs.quantized import FACTOR_REPAIRS, SCALE_REPAIRS
 from annotated_region.backends.openvino.repairs.sources import QUANTIZED, ValueSources
 
@@ -30,6 +31,8 @@ def repair(graph: Graph) -> None:
         if is_shared_view(graph, sources, port.name):
             copy_output(graph, port, f"{port.name}_view")
     parts = REPAIRS + CONVOLUTION_REPAIRS
-    for part in (*SCALE_REPAIRS, *parts, *FACTOR_REPAIRS, *JOIN_REPAIRS) if is_quantized else parts:
+    if is_quantized:
+        parts = SCALE_REPAIRS + parts + FACTOR_REPAIRS + QUANTIZATION_REPAIRS + JOIN_REPAIRS
+    for part in parts:
         graph.operators = [each for operator in graph.operators for each in part(graph, sources, operator)]
         sources = ValueSources.of(graph)  # what was repaired before is read as a copy
