@@ -351,7 +351,7 @@ inline void multiply_digits(const PackedWeight& weight, const char* tiles, const
                             float* to, int64_t width) {
   static_assert(kMostTilesAtOnce == 2, "the width tells whether it is one tile or all");
   alignas(64) float sums[kMostTilesAtOnce * kTileColumns];
-  const auto multiply = width > kTileColumns           ? multiply_tiles<TwoStreams>
+  const auto multiply = width > kTileColumns         ? multiply_tiles<TwoStreams>
                         : streams() == Streams::full ? multiply_tiles<FullStream>
                         : streams() == Streams::one  ? multiply_tiles<OneStream>
                                                      : multiply_tiles<LastStream>;

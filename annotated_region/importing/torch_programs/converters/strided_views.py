@@ -63,7 +63,7 @@ def _in_memory_order(node: TorchNode, source: torch.Tensor) -> relax.Expr:
 
 def _require_whole_memory(source: torch.Tensor, first: int) -> None:
     """Check that the source is all of its memory, where extents are not numbers that can be compared."""
-    from torch.fx.experimental.symbolic_shapes import statically_known_true  # noqa: PLC0415
+    from torch.fx.experimental.symbolic_shapes import statically_known_true  # noqa: PLC0415 - it is loaded
 
     is_whole = source.untyped_storage().nbytes() == source.numel() * source.element_size()
     if first != 0 or not statically_known_true(is_whole):
