@@ -82,7 +82,8 @@ def test_a_sum_reads_a_copy_of_a_convolution_of_few_channels_alone(channels, cop
 @needs_openvino
 def test_a_convolution_of_few_channels_in_front_of_a_norm_with_a_computed_bias():
     x, w, bias = var("x", (tirx.Var("n", "int64"), 1, 2)), var("w", (2, 1, 2)), var("bias", (2,))
-    mean, scale, variance = (np.float32(each) for each in ([-0.02, 0.51], [1.4, 0.9], [0.3, 2.2]))
+    numbers = ([-0.02, 0.51], [1.4, 0.9], [0.3, 2.2])
+    mean, scale, variance = (np.array(each, "float32") for each in numbers)
 
     def made(builder):
         image = builder.emit(op.nn.conv1d(x, w))
