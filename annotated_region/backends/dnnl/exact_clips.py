@@ -1,7 +1,8 @@
-"""Clips that treat NaN as TVM does, at the cost of two more post-ops where NaN is possible."""
+"""Clips that treat NaN as TVM does: the upper bound comes first where NaN is possible."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
@@ -18,7 +19,7 @@ def with_exact_clips(graph: Graph) -> Iterator[Node]:
     """The nodes with clips that treat NaN as TVM does, where NaN is possible."""
     makers = {node.output: node for node in graph.nodes}
     for node in graph.nodes:
-        yield node if is_finite_product(graph, makers.get, node) else _with_turned_clips(node)
+        yield node if is_finite_product(graph, makers.get, node) else _with_upper_bounds_first(node)
 
 
 def is_finite_product(graph: Graph, maker: Maker, node: Node) -> bool:
@@ -45,15 +46,23 @@ def _is_constant_or_none(graph: Graph, tensor: TensorId | None) -> bool:
     return tensor is None or graph.tensors[tensor].is_constant
 
 
-def _with_turned_clips(node: Node) -> Node:
-    """The node with each clip as ``-clip(-x, -high, -low)``, which maps NaN to the upper bound, as in TVM.
+def _with_upper_bounds_first(node: Node) -> Node:
+    """The node with each clip as ``max(min(x, high), low)``, which maps NaN to the upper bound, as in TVM.
 
-    oneDNN's clip maps NaN to the lower bound.
+    OneDNN's clip takes the bounds in the other order, and maps NaN to the lower one. Its minimum and its
+    maximum return the second operand, here the bound, if one is NaN. A minimum with a number costs half of a
+    clip; clipping the negated number, with oneDNN's clip alone, takes a depthwise convolution a third longer.
     """
-    return replace(node, post_ops=tuple(part for post in node.post_ops for part in _turned(post)))
+    return replace(node, post_ops=tuple(part for post in node.post_ops for part in _bounds(post)))
 
 
-def _turned(post: PostOp) -> tuple[PostOp, ...]:
-    turn = PostOp("eltwise_linear", -1.0, 0.0)
-    is_clip = post.algorithm == "eltwise_clip"
-    return (turn, replace(post, alpha=-post.beta, beta=-post.alpha), turn) if is_clip else (post,)
+def _bounds(post: PostOp) -> Iterator[PostOp]:
+    if post.algorithm != "eltwise_clip":
+        yield post
+        return
+    low, high = post.alpha, post.beta
+    yield PostOp("binary_min", high)
+    if low == 0.0 and math.copysign(1.0, low) > 0.0:
+        yield PostOp("eltwise_relu")
+    elif low > -math.inf:
+        yield PostOp("eltwise_clip", low, math.inf)

@@ -169,7 +169,7 @@ class PostOp:
     algorithm
         The name of the algorithm in oneDNN, such as ``"eltwise_relu"`` or ``"binary_add"``.
     alpha, beta
-        The parameters of an element-wise algorithm.
+        The parameters of an element-wise algorithm; of ``"binary_min"`` without operand, the number.
     operand
         The second operand of a binary algorithm.
     """

@@ -25,7 +25,7 @@ from annotated_region.backends.dnnl.views import reshape
 __all__ = ["Fuse"]
 
 LONGEST_CHAIN = 10
-"""The maximum number of post-ops; oneDNN allows 32, and a clip may become three."""
+"""The maximum number of post-ops; oneDNN allows 32, and a clip may become two."""
 
 ROOTS = (Curve("eltwise_pow", 1.0, 0.5), Curve("eltwise_pow", 1.0, -0.5))
 """Functions for which the runtime has exact kernels."""

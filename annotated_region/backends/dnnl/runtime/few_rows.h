@@ -67,14 +67,16 @@ inline bool has_few_rows(Builder& builder, const NodeRow& node) {
 inline void follow(Builder& builder, const PostOpRow& post, const Desc& desc, Place product) {
   const dnnl::algorithm algorithm = algorithm_of(post.algorithm);
   std::vector<Argument> arguments = {{DNNL_ARG_SRC, desc, product}, {DNNL_ARG_DST, desc, product}};
-  if (post.operand < 0) {
+  if (post.operand < 0 && !is_bound(post)) {
     const dnnl::eltwise_forward::primitive_desc pd(cpu(), dnnl::prop_kind::forward_inference, algorithm, desc, desc,
                                                    post.alpha, post.beta, Builder::attributes());
     return builder.add_step(pd, std::move(arguments), layout_name(desc));
   }
-  const Desc operand = builder.plain(post.operand);
+  const Desc operand = is_bound(post) ? plain({1, 1}, kFloat) : builder.plain(post.operand);
   const dnnl::binary::primitive_desc pd(cpu(), algorithm, desc, operand, desc, Builder::attributes());
-  arguments.push_back({DNNL_ARG_SRC_1, operand, builder.fetch(post.operand, operand)});
+  const Place place =
+      is_bound(post) ? builder.constant(std::vector<float>{post.alpha}) : builder.fetch(post.operand, operand);
+  arguments.push_back({DNNL_ARG_SRC_1, operand, place});
   builder.add_step(pd, std::move(arguments), layout_name(desc));
 }
 

@@ -2,6 +2,9 @@
 
 namespace annotated_region_dnnl {
 
+// Whether a post-op is the minimum with a number, `alpha`.
+inline bool is_bound(const PostOpRow& post) { return post.operand < 0 && post.algorithm == dnnl_binary_min; }
+
 class PostOps {
  public:
   PostOps(Builder& builder, const NodeRow& node)
@@ -45,7 +48,7 @@ class PostOps {
         note_ += " +sum";
         continue;
       }
-      note_ += post.operand < 0 ? " +eltwise" : " +binary";
+      note_ += post.operand < 0 && !is_bound(post) ? " +eltwise" : " +binary";
       append(chain, post, is_full(post) ? retyped(native, builder_.type(post.operand)) : plain_or_none(post));
     }
     return with(chain);
@@ -57,10 +60,12 @@ class PostOps {
     for (const PostOpRow& post : node_.post_ops) {
       const int index = next;
       next += adds_positive_zero(post) ? 2 : 1;
+      const int role = DNNL_ARG_ATTR_MULTIPLE_POST_OP(index) | DNNL_ARG_SRC_1;
+      if (is_bound(post)) arguments.push_back({role, one_number(), builder_.constant(std::vector<float>{post.alpha})});
       if (post.operand < 0 || post.operand == accumulator_) continue;
       const Desc desc = is_full(post) ? retyped(native, builder_.type(post.operand)) : builder_.plain(post.operand);
       const Place place = builder_.fetch(post.operand, desc);
-      arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(index) | DNNL_ARG_SRC_1, desc, place});
+      arguments.push_back({role, desc, place});
     }
   }
 
@@ -89,8 +94,12 @@ class PostOps {
     return post.operand < 0 && post.algorithm == dnnl_eltwise_linear && post.beta == 0.0f && !std::signbit(post.beta);
   }
 
-  static void append(dnnl::post_ops& chain, const PostOpRow& post, const Desc& operand) {
-    if (post.operand < 0) {
+  Desc one_number() const { return plain(Dims(builder_.dims(node_.output).size(), 1), kFloat); }
+
+  void append(dnnl::post_ops& chain, const PostOpRow& post, const Desc& operand) const {
+    if (is_bound(post)) {
+      chain.append_binary(algorithm_of(post.algorithm), one_number());
+    } else if (post.operand < 0) {
       chain.append_eltwise(algorithm_of(post.algorithm), post.alpha, post.beta);
       // oneDNN's cache of primitives takes 0 and -0 for equal, and would give 0 - x where it made -x before. Times 1
       // plus -0 changes nothing, but makes another chain.
