@@ -1,17 +1,18 @@
-"""Products of other types than float32: the types and numbers of PyTorch."""
+"""Products, and numbers, of other types than float32: the types and numbers of PyTorch."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 import tvm
+from kits.backends.dnnl.dnnl_harness import needs_onednn
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.backends.dnnl import installation
 from annotated_region.importing.torch_programs.product_types import of_operand_type
 
 torch: Any = pytest.importorskip("torch", reason="exports programs of PyTorch")
+array_of = pytest.importorskip("kits.torch_halves").array_of
 # PyTorch warns of its own use of its own code.
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
@@ -48,7 +49,7 @@ def test_results_have_the_types_of_pytorch(dtype):
     ]
 
 
-@pytest.mark.skipif(installation.unavailable() is not None, reason=str(installation.unavailable()))
+@needs_onednn
 def test_numbers_of_float16_are_those_of_pytorch():
     program, expected, given = exported(torch.float16)
     module = ar.partition(ar.from_exported_program(program), ["dnnl"])
@@ -91,3 +92,43 @@ def test_other_types_stay(left, right, out_dtype):
     call = relax.op.matmul(x, y, out_dtype=out_dtype)
     assert of_operand_type(call) is call
     assert of_operand_type(x) is x
+
+
+class Numbers(torch.nn.Module):
+    """Numbers that float16 does not hold, beside tensors; bfloat16 holds all but the least, and 0.3."""
+
+    def forward(self, x):
+        is_absent = (x < 1).to(x.dtype)
+        least = torch.finfo(torch.float32).min
+        return (
+            torch.softmax(x + is_absent * -1e9, -1),
+            torch.softmax(x + is_absent * least, -1),
+            torch.softmax(torch.where(x < 1, -1e9, x), -1),
+            x * 1e4 / 1e6,
+            x * 1e4 * 1e-7,
+            x - 1e9,
+            1e9 - x,
+            1e6 / (x + 100),
+            1e-8**x,
+            x * torch.tensor(-1e9),
+            x * torch.tensor([0.5], dtype=x.dtype),
+            x // 0.3,
+            *(torch.div(x, 0.3, rounding_mode=each) for each in ("floor", "trunc")),
+            x % 0.3,
+        )
+
+
+@pytest.mark.parametrize("target", ["", pytest.param("dnnl", marks=needs_onednn)])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_numbers_that_a_type_does_not_hold_are_read_as_in_pytorch(dtype, target):
+    """Rounded to the type they are infinite, 0 or a little more; 0 times an infinite one is NaN."""
+    tolerance = {"float16": 2e-3, "bfloat16": 1.6e-2}[dtype]
+    x = (torch.arange(12.0).reshape(2, 6) * 0.3).to(getattr(torch, dtype))
+    module = ar.from_exported_program(torch.export.export(Numbers(), (x,)))
+    built = ar.build(ar.partition(module, [target]) if target else module)
+    found = relax.VirtualMachine(built.jit(), tvm.cpu())["main"](tvm.runtime.tensor(array_of(x)))
+    for left, right in zip(found, Numbers()(x), strict=True):
+        assert left.dtype == dtype
+        np.testing.assert_allclose(
+            left.numpy().astype("float32"), right.float().numpy(), tolerance, tolerance / 16
+        )

@@ -20,6 +20,7 @@ import numpy as np
 from tvm import relax, tirx
 
 from annotated_region.errors import ModelError
+from annotated_region.importing.torch_programs.converters.held_numbers import computing_type
 from annotated_region.importing.torch_programs.converters.quotients import floor_quotient, is_exact, remainder
 from annotated_region.importing.torch_programs.converters.registry import converts
 from annotated_region.importing.torch_programs.converters.torch_node import (
@@ -51,6 +52,8 @@ _ARITHMETIC: Mapping[str, Operation] = {
     "pow.Tensor_Scalar": relax.op.power,
     "pow.Scalar": relax.op.power,
 }
+_READING_NUMBERS = frozenset(("add", "sub", "mul", "div"))
+"""The ops beside float16 that read numbers in float32; others, such as powers and remainders, round them."""
 _COMPARISONS: Mapping[str, Operation] = {
     f"{name}.{kind}": operation
     for name, operation in (
@@ -91,11 +94,12 @@ def arithmetic(node: TorchNode) -> relax.Expr | None:
     """Both operands in the type of the result; the second one times ``alpha``."""
     left, right = node.argument(0), node.argument(1)
     alpha = node.node.kwargs.get("alpha", 1)
-    dtype = node.dtype
-    if dtype == "bool":
+    if node.dtype == "bool":
         return _of_booleans(node, left, right)
     if node.name in _QUOTIENTS and not is_exact(node, right):
         return _exact(node, left, right)
+    reads_exactly = node.name.split(".")[0] in _READING_NUMBERS
+    dtype = computing_type(node, 0, 1) if reads_exactly else node.dtype
     fits = all(_fits(each, dtype) for each in (left, right))
     if fits and alpha == 1 and not _is_extent(left) and not _is_extent(right):
         return None  # leave it to TVM
@@ -103,31 +107,36 @@ def arithmetic(node: TorchNode) -> relax.Expr | None:
     if operands is None or (node.name.startswith("pow") and "int" in dtype):
         return None
     first, second = operands
-    return node.emit(_ARITHMETIC[node.name](first, times(node, second, alpha)))
+    return node.cast(node.emit(_ARITHMETIC[node.name](first, times(node, second, alpha))), node.dtype)
 
 
 @converts("rsub.Tensor", "rsub.Scalar")
 def reversed_difference(node: TorchNode) -> relax.Expr | None:
     """``other - alpha * self``; the other operand may be a number, and alpha may be the third argument."""
-    operands = _operands(node, node.argument(1), node.argument(0), node.dtype)
+    left, right = node.argument(1), node.argument(0)
+    operands = _operands(node, left, right, computing_type(node, 1))
     if operands is None:
         return None
     first, second = operands
-    return node.emit(relax.op.subtract(first, times(node, second, node.argument(2, "alpha", 1))))
+    difference = node.emit(relax.op.subtract(first, times(node, second, node.argument(2, "alpha", 1))))
+    return node.cast(difference, node.dtype)
 
 
 @converts("div.Tensor_mode", "div.Scalar_mode")
 def rounded_quotient(node: TorchNode) -> relax.Expr | None:
     """A quotient, optionally rounded down or towards zero."""
     mode = node.argument(2, "rounding_mode")
-    operands = _operands(node, node.argument(0), node.argument(1), node.dtype)
-    if operands is None:
-        return None
+    left, right = node.argument(0), node.argument(1)
+    operands = _operands(node, left, right, computing_type(node, 0, 1, exactly=True))
+    return None if operands is None else node.cast(_rounded_quotient(node, mode, *operands), node.dtype)
+
+
+def _rounded_quotient(node: TorchNode, mode: object, left: relax.Expr, right: relax.Expr) -> relax.Expr:
     if mode == "floor":
         if not is_exact(node, node.argument(1)):
-            return floor_quotient(node, *operands)
-        return node.emit(relax.op.floor_divide(*operands))
-    quotient = node.emit(relax.op.divide(*operands))  # integer division truncates already
+            return floor_quotient(node, left, right)
+        return node.emit(relax.op.floor_divide(left, right))
+    quotient = node.emit(relax.op.divide(left, right))  # integer division truncates already
     return node.emit(relax.op.trunc(quotient)) if mode == "trunc" and "float" in node.dtype else quotient
 
 
@@ -183,8 +192,11 @@ def extreme_extent(node: TorchNode) -> relax.Expr:
 
 
 def _exact(node: TorchNode, left: object, right: object) -> relax.Expr | None:
-    operands = _operands(node, left, right, node.dtype)
-    return None if operands is None else _QUOTIENTS[node.name](node, *operands)
+    # PyTorch takes remainders by the rounded number.
+    reads_exactly = node.name == "floor_divide.default"
+    dtype = computing_type(node, 0, 1, exactly=True) if reads_exactly else node.dtype
+    operands = _operands(node, left, right, dtype)
+    return None if operands is None else node.cast(_QUOTIENTS[node.name](node, *operands), node.dtype)
 
 
 def _of_booleans(node: TorchNode, left: object, right: object) -> relax.Expr | None:
@@ -194,9 +206,11 @@ def _of_booleans(node: TorchNode, left: object, right: object) -> relax.Expr | N
 
 
 def times(node: TorchNode, value: relax.Expr, factor: object) -> relax.Expr:
-    """A tensor of the result's type times a number."""
+    """A tensor times a number."""
     assert isinstance(factor, int | float)
-    return value if factor == 1 else node.emit(relax.op.multiply(value, relax.const(factor, node.dtype)))
+    if factor == 1:
+        return value
+    return node.emit(relax.op.multiply(value, relax.const(factor, dtype_of_tensor(value))))
 
 
 def _fits(value: object, dtype: str) -> bool:

@@ -14,9 +14,10 @@ from tvm import relax
 from annotated_region.importing.torch_programs.converters.torch_node import TorchNode, dtype_of_tensor
 
 if TYPE_CHECKING:
+    import torch
     from torch import fx
 
-__all__ = ["from_the_front", "known_values"]
+__all__ = ["from_the_front", "known_tensor", "known_values"]
 
 _NEVER_NEGATIVE = frozenset(("argmax.default", "argmin.default", "argsort.default", "bucketize.Tensor"))
 _PLACES_OF_TWO = frozenset(("topk.default", "sort.default", "max.dim", "min.dim"))
@@ -45,8 +46,13 @@ def from_the_front(
 
 def known_values(node: TorchNode, origin: object) -> np.ndarray | None:
     """The indices if they are constants of the program; None if they are computed."""
-    found = node.constants.get(_source(origin).name) if hasattr(origin, "name") else None
+    found = known_tensor(node, origin)
     return None if found is None else found.detach().numpy()
+
+
+def known_tensor(node: TorchNode, origin: object) -> torch.Tensor | None:
+    """A constant of the program, also behind copies; None if it is computed."""
+    return node.constants.get(_source(origin).name) if hasattr(origin, "name") else None
 
 
 def _source(origin: fx.Node) -> fx.Node:

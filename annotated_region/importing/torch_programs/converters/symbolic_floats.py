@@ -76,11 +76,11 @@ def root_of_extent(node: TorchNode) -> relax.Expr | None:
 
 @converts("scalar_tensor.default")
 def tensor_of_number(node: TorchNode) -> relax.Expr | None:
-    """An extent, or a float computed from extents, as a tensor; those of constants are left to TVM."""
+    """A number, an extent, or a float computed from extents, as a tensor."""
     value = node.argument(0)
-    if not isinstance(value, relax.Expr):
-        return None
-    return node.cast(value, node.dtype) if is_tensor(value) else node.number_as_tensor(value, node.dtype)
+    if isinstance(value, relax.Expr) and is_tensor(value):
+        return node.cast(value, node.dtype)
+    return node.number_as_tensor(value, node.dtype)
 
 
 def _number(node: TorchNode, place: int) -> relax.Expr | None:

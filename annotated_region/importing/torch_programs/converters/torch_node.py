@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
 
+import numpy as np
 import tvm
 from tvm import relax, tirx
 
@@ -100,7 +101,8 @@ class TorchNode:
     def number_as_tensor(self, value: object, dtype: str) -> relax.Expr | None:
         """A Python number or an extent as a tensor of rank 0; None if it is neither."""
         if isinstance(value, bool | int | float):
-            return relax.const(value, dtype)
+            with np.errstate(over="ignore"):  # what float16 does not hold is infinite, as in PyTorch
+                return relax.const(value, dtype)
         if not isinstance(value, relax.Expr) or not isinstance(value.ty, tvm.ir.PrimType):
             return None
         row = self.emit(relax.op.shape_to_tensor(relax.ShapeExpr([value])))
