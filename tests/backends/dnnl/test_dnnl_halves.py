@@ -87,6 +87,24 @@ def test_a_product_is_off_by_the_rounding_of_its_result(dtype: str, rows: int) -
 
 @needs_onednn
 @halves
+def test_running_sums_and_products_are_rounded_once(dtype: str) -> None:
+    """Rounded at each step, sums of ones end at 2048 in float16, and at 256 in bfloat16."""
+    x = var("x", (2, 3000), dtype)
+    given = np.ones((2, 3000), DTYPES[dtype])
+    given[1] = 1 + UNITS[dtype] * 2 * (np.arange(3000) % 2)
+    module = single([x], relax.Tuple([op.cumsum(x, 1), op.cumprod(x, 1)]))
+    assert not ops_on_host(ar.partition(module, ["dnnl"]))
+    for found, expected in zip(
+        offload(module).call("main", given),
+        (np.cumsum(wide(given), 1), np.cumprod(wide(given), 1)),
+        strict=True,
+    ):
+        assert found.dtype == DTYPES[dtype]
+        np.testing.assert_allclose(wide(found), expected, UNITS[dtype] * 1.01)
+
+
+@needs_onednn
+@halves
 def test_a_number_that_overflows_on_the_way_may_come_back(dtype: str) -> None:
     x = var("x", (4,), dtype)
     ten = constant(np.full((), 1024, DTYPES[dtype]))

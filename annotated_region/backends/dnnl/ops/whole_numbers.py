@@ -163,11 +163,11 @@ def _astype(call: OpConversion) -> TensorId:
     return graph.cast(graph.cast(number, wanted), DataType.FLOAT32)
 
 
-@converts("relax.cumsum", "relax.cumprod", types=MOVABLE, result=(FLOAT, *WHOLE))
+@converts("relax.cumsum", "relax.cumprod", types=MOVABLE, result=(*FLOATS, *WHOLE))
 def _cumulated(call: OpConversion) -> TensorId:
-    """Cumulative sums or products in the type of the result; without an axis, over the flattened tensor."""
-    axis, graph = call.attrs["axis"], call.graph
-    data = graph.cast(call.operand(0), call.importer.dtype(call.op.out_type))
+    """Cumulative sums or products; those of halves are float32 inside. Without an axis, over all elements."""
+    axis, graph, wanted = call.attrs["axis"], call.graph, call.importer.dtype(call.op.out_type)
+    data = graph.cast(call.operand(0), DataType.FLOAT32 if wanted in HALVES else wanted)
     multiplies = call.op.name == "relax.cumprod"
     parameters = Cumulation((axis or 0) % len(call.shape), bool(call.attrs["exclusive"]), multiplies)
     return call.add(Kind.CUMULATION, [reshape(graph, data, call.shape)], parameters)
