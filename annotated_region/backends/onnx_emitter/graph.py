@@ -31,7 +31,7 @@ FURTHER = {"TopK": "int64"}
 DATA_OPERANDS = {
     "Gather": 1, "GatherElements": 1, "GatherND": 1, "Reshape": 1, "Expand": 1, "Slice": 1, "Split": 1,
     "Tile": 1, "Pad": 1, "Squeeze": 1, "Unsqueeze": 1, "ReduceSum": 1, "ReduceMean": 1, "ReduceMax": 1,
-    "ReduceMin": 1, "ReduceProd": 1, "CumSum": 1, "TopK": 1, "Trilu": 1, "OneHot": 1, "Resize": 1, "Pow": 1,
+    "ReduceMin": 1, "ReduceProd": 1, "CumSum": 1, "TopK": 1, "Trilu": 1, "OneHot": 1, "Resize": 1,
     "ScatterElements": 1, "ScatterND": 1, "ConstantOfShape": 0, "Shape": 0, "Cast": 1,
     "QuantizeLinear": 1, "DequantizeLinear": 1, "RoiAlign": 2, "ReverseSequence": 1,
 }  # fmt: skip

@@ -60,10 +60,14 @@ def added_up(x, updates):
     return op.scatter_elements(x, relax.const(ROWS, "int64"), updates, axis=0, reduction="add")
 
 
+def squared(x, _):
+    return op.power(x, relax.const(2.0, x.ty.dtype))
+
+
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16], ids=["bfloat16", "float16"])
-@pytest.mark.parametrize("compute", [padded, added_up])
+@pytest.mark.parametrize("compute", [padded, added_up, squared])
 def test_all_data_of_an_operator_is_widened(compute, dtype):
-    """ONNX's Pad and ScatterElements take numbers of the type of the data behind operands of other types."""
+    """Numbers of the type of the data stand behind operands of other types, or, as an exponent, beside it."""
     x, updates = var("x", (3, 4), np.dtype(dtype).name), var("updates", (2, 4), np.dtype(dtype).name)
     made = module([x, updates], lambda _: compute(x, updates))
     partitioned = ar.partition(made, ["onnxruntime"], prepare=False)
@@ -72,6 +76,8 @@ def test_all_data_of_an_operator_is_widened(compute, dtype):
     data, more = np.arange(12).reshape(3, 4).astype(dtype), np.arange(8).reshape(2, 4).astype(dtype)
     found = machine["main"](*map(tvm.runtime.tensor, (data, more))).numpy()
     wanted = np.pad(data, ((1, 0), (0, 2)), constant_values=-1.5)
+    if compute is squared:
+        wanted = data * data
     if compute is added_up:
         wanted = data.astype("float32")
         for (place, column), row in np.ndenumerate(ROWS):

@@ -95,7 +95,10 @@ def test_other_types_stay(left, right, out_dtype):
 
 
 class Numbers(torch.nn.Module):
-    """Numbers that float16 does not hold, beside tensors; bfloat16 holds all but the least, and 0.3."""
+    """Numbers that float16 does not hold, beside tensors; bfloat16 holds all but the least, and 0.3.
+
+    Infinity and 0 are beside tensors in the extremes so far, and 1 in the logarithm.
+    """
 
     def forward(self, x):
         is_absent = (x < 1).to(x.dtype)
@@ -115,6 +118,11 @@ class Numbers(torch.nn.Module):
             x // 0.3,
             *(torch.div(x, 0.3, rounding_mode=each) for each in ("floor", "trunc")),
             x % 0.3,
+            torch.log1p(x / 1024) * 1024,
+            torch.expm1(x / -1024) * 1024,
+            x.flip(1).cummax(1)[0],
+            x.cummin(1)[0],
+            x.logcumsumexp(1),
         )
 
 

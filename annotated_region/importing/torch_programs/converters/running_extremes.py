@@ -25,10 +25,10 @@ def extremes_so_far(node: TorchNode) -> relax.Expr | None:
     """The extreme of each element and those before it, and the last place where it is; NaN stays NaN."""
     data, axis = node.tensor(0), node.argument(1, "dim")
     dtype, extents = dtype_of_tensor(data), extents_of_tensor(data)
-    if not dtype.startswith(("int", "float")) or not extents or not isinstance(axis, int):
+    if not ("float" in dtype or dtype.startswith("int")) or not extents or not isinstance(axis, int):
         return None
     rows = _Rows.of(node, data, axis % len(extents))
-    largest, is_float = node.name.startswith("cummax"), dtype.startswith("float")
+    largest, is_float = node.name.startswith("cummax"), "float" in dtype
     extreme = rows.reduced(data, _limit(dtype, largest=largest), relax.op.max if largest else relax.op.min)
     is_nan = node.emit(relax.op.isnan(data)) if is_float else None
     if is_nan is not None:
@@ -44,7 +44,7 @@ def logarithm_of_sums_so_far(node: TorchNode) -> relax.Expr | None:
     """The logarithm of the sum of the exponentials of each element and those before it."""
     data, axis = node.tensor(0), node.argument(1, "dim")
     dtype, extents = dtype_of_tensor(data), extents_of_tensor(data)
-    if not dtype.startswith("float") or not extents or not isinstance(axis, int):
+    if "float" not in dtype or not extents or not isinstance(axis, int):
         return None
     rows = _Rows.of(node, data, axis % len(extents))
     largest = rows.reduced(data, _limit(dtype, largest=True), relax.op.max)
@@ -58,7 +58,7 @@ def logarithm_of_sums_so_far(node: TorchNode) -> relax.Expr | None:
 
 def _limit(dtype: str, *, largest: bool) -> relax.Expr:
     """What changes no extreme."""
-    if dtype.startswith("float"):
+    if "float" in dtype:
         return relax.const(-np.inf if largest else np.inf, dtype)
     limits = np.iinfo(dtype)
     return relax.const(limits.min if largest else limits.max, dtype)
