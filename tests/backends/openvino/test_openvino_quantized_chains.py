@@ -169,6 +169,28 @@ def test_joined_rows_of_several_scales_in_front_of_a_product(scale):
 
 
 @needs_openvino
+@pytest.mark.parametrize("zero", [0, 128])
+@pytest.mark.parametrize("function", [None, "relu", "exp"])
+def test_joined_rows_that_are_quantized_for_a_product(function, zero):
+    """OpenVINO 2026.4 rejects them with a zero point, behind nothing or a linear function."""
+    x, z = var("x", (2, 3, 4)), var("z", (2, 5, 4))
+    weights = np.random.default_rng(0).integers(-60, 60, (4, 5), "int8")
+
+    def made(builder):
+        joined = builder.emit(op.concat([x, z], axis=1))
+        if function is not None:
+            joined = builder.emit(op.exp(joined) if function == "exp" else op.nn.relu(joined))
+        kernel = builder.emit(op.dequantize(const(weights, "int8"), const(0.0625), const(0, "int8"), axis=0))
+        return op.matmul(rounded(builder, joined, 0.05, zero), kernel)
+
+    data, more = (np.random.default_rng(1).standard_normal((2, rows, 4), "float32") for rows in (3, 5))
+    joined = np.concatenate([data, more], axis=1)
+    joined = {None: joined, "relu": np.maximum(joined, 0), "exp": np.exp(joined)}[function]
+    right = in_bytes(joined, 0.05, zero) @ (weights * np.float32(0.0625))
+    np.testing.assert_allclose(answers(module([x, z], made), data, more)[0], right, rtol=1e-4, atol=1e-3)
+
+
+@needs_openvino
 @pytest.mark.parametrize("counts_padding", [True, False])
 @pytest.mark.parametrize("zero", [0, 128])
 def test_means_of_windows_of_bytes_are_exact(zero, counts_padding):

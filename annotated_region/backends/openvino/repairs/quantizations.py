@@ -30,6 +30,12 @@ maybe times a constant:
     d = DequantizeLinear(QuantizeLinear(Concat(x, y))), q = QuantizeLinear(d)        a segmentation fault
     d = ..., q = QuantizeLinear(Max(d, d))        right
 
+A matrix product of what was joined along other axes than its columns, and quantized with a zero point, is
+rejected:
+
+    y = MatMul(DequantizeLinear(QuantizeLinear(Concat(x, y), s, 128), s, 128), w)        an error, along rows
+    c = Concat(x, y), y = MatMul(DequantizeLinear(QuantizeLinear(Max(c, c), s, 128), s, 128), w)        right
+
 For bytes with signs of what is joined, see `joined_bytes.py`.
 """
 
@@ -45,6 +51,7 @@ from annotated_region.backends.onnx_emitter.graph import Graph, Operator
 from annotated_region.backends.openvino.repairs.sources import (
     LINEAR,
     OF_BYTES,
+    PRODUCTS,
     VIEWS,
     Repair,
     ValueSources,
@@ -53,6 +60,7 @@ from annotated_region.backends.openvino.repairs.sources import (
     holds_several,
     reading_a_copy,
     shape_of,
+    stems_from,
 )
 
 __all__ = ["QUANTIZATION_REPAIRS"]
@@ -131,8 +139,20 @@ def _is_joined_before(_graph: Graph, sources: ValueSources, operator: Operator) 
 
 def _is_joined_to_signed(graph: Graph, sources: ValueSources, operator: Operator) -> bool:
     """Whether joined data become bytes with signs."""
-    if graph.dtypes[operator.outputs[0]] != "int8":
+    return graph.dtypes[operator.outputs[0]] == "int8" and _is_joined(sources, operator)
+
+
+def _is_joined_for_product(graph: Graph, sources: ValueSources, operator: Operator) -> bool:
+    """Whether joined data become bytes with a zero point that a matrix product reads."""
+    zero = graph.constants.get(operator.inputs[2])
+    if (zero is not None and not zero.any()) or not _is_joined(sources, operator):
         return False
+    factors = (name for each in graph.operators if each.kind in PRODUCTS for name in each.inputs)
+    return any(stems_from(sources, name, lambda maker: maker.outputs == operator.outputs) for name in factors)
+
+
+def _is_joined(sources: ValueSources, operator: Operator) -> bool:
+    """Whether the data of a quantization are linear functions, or views, of what was joined."""
     data = sources.makers.get(behind(sources, operator.inputs[0], _FUNCTIONS | VIEWS))
     return data is not None and data.kind == "Concat"
 
@@ -183,6 +203,7 @@ _MISREAD: tuple[Callable[[Graph, ValueSources, Operator], bool], ...] = (
     _joins_zero_points,
     _is_joined_before,
     _is_joined_to_signed,
+    _is_joined_for_product,
     _is_clipped_away,
     _may_rise,
 )
