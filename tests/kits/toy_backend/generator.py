@@ -61,30 +61,27 @@ class _Writer:
         self.composites: dict[Any, relax.Function] = {}
 
     def text(self, function: relax.Function) -> str:
-        kinds = [
-            "tvm::ffi::Shape" if isinstance(param.ty, relax.ShapeType) else "tvm::ffi::TensorView"
-            for param in function.params
-        ]
-        inputs = [f"in{index}" for index in range(len(kinds))]
-        for param, kind, name in zip(function.params, kinds, inputs, strict=True):
-            if kind == "tvm::ffi::TensorView":
+        kinds = ["s" if isinstance(param.ty, relax.ShapeType) else "t" for param in function.params]
+        for index, (param, kind) in enumerate(zip(function.params, kinds, strict=True)):
+            if kind == "t":
                 assert isinstance(param.ty, relax.TensorType)
-                self.names[param] = self.line("Tensor", f"toy::read({name})")
+                self.names[param] = self.line("Tensor", f"toy::read(args[{index}])")
         results = function.body.body
         self.body(function)
         fields = list(results.fields) if isinstance(results, relax.Tuple) else [results]
-        outputs = [f"out{index}" for index in range(len(fields))]
         self.lines += [
-            f"  toy::write({out}, {self.value(field)});" for out, field in zip(outputs, fields, strict=True)
+            f"  toy::write(args[{index}], {self.value(field)});"
+            for index, field in enumerate(fields, len(kinds))
         ]
-        params = [*map(" ".join, zip(kinds, inputs, strict=True))]
-        params += [f"tvm::ffi::TensorView {out}" for out in outputs]
+        kinds += "t" * len(fields)
         return "\n".join(
             [
-                f"static void {self.symbol}_body({', '.join(params)}) {{",
+                f'extern "C" TVM_FFI_DLL_EXPORT int __tvm_ffi_{self.symbol}(',
+                "    void*, const TVMFFIAny* args, int32_t given, TVMFFIAny*) {",
+                f'  if (!toy::fits("{"".join(kinds)}", args, given)) return -1;',
                 *self.lines,
+                "  return 0;",
                 "}",
-                f"TVM_FFI_DLL_EXPORT_TYPED_FUNC({self.symbol}, {self.symbol}_body)",
             ]
         )
 

@@ -1,12 +1,10 @@
 // What the toy backend's code computes with: float tensors whose shapes are known when it runs.
-#include <tvm/ffi/container/shape.h>
-#include <tvm/ffi/container/tensor.h>
-#include <tvm/ffi/function.h>
+//
+// Arguments are read through TVM's C interface: its C++ headers take most of the time that a region compiles.
+#include <tvm/ffi/c_api.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
-#include <numeric>
 #include <vector>
 
 namespace toy {
@@ -20,17 +18,41 @@ struct Tensor {
 using Tuple = std::vector<Tensor>;
 
 inline int64_t count(const Extents& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<int64_t>());
+  int64_t product = 1;
+  for (int64_t extent : shape) product *= extent;
+  return product;
 }
 
-inline Tensor read(tvm::ffi::TensorView view) {
-  Extents shape(view.shape().begin(), view.shape().end());
-  const float* first = static_cast<const float*>(view.data_ptr());
-  return {shape, std::vector<float>(first, first + count(shape))};
+// The tensor that is an argument; null if it is something else.
+inline const DLTensor* tensor_of(const TVMFFIAny& argument) {
+  if (argument.type_index == kTVMFFIDLTensorPtr) return static_cast<const DLTensor*>(argument.v_ptr);
+  return argument.type_index == kTVMFFITensor ? TVMFFITensorGetDLTensorPtr(argument.v_obj) : nullptr;
 }
 
-inline void write(tvm::ffi::TensorView view, const Tensor& tensor) {
-  std::copy(tensor.data.begin(), tensor.data.end(), static_cast<float*>(view.data_ptr()));
+inline float* first_of(const DLTensor* view) {
+  return reinterpret_cast<float*>(static_cast<char*>(view->data) + view->byte_offset);
+}
+
+inline Tensor read(const TVMFFIAny& argument) {
+  const DLTensor* view = tensor_of(argument);
+  Extents shape(view->shape, view->shape + view->ndim);
+  return {shape, std::vector<float>(first_of(view), first_of(view) + count(shape))};
+}
+
+inline void write(const TVMFFIAny& argument, const Tensor& tensor) {
+  std::copy(tensor.data.begin(), tensor.data.end(), first_of(tensor_of(argument)));
+}
+
+// Whether a region is called as it was compiled: t for a tensor, s for a shape. Otherwise an error is raised.
+inline bool fits(const char* kinds, const TVMFFIAny* arguments, int32_t given) {
+  int32_t index = 0;
+  for (; kinds[index] != '\0' && index < given; ++index) {
+    const bool is_shape = arguments[index].type_index == kTVMFFIShape;
+    if (kinds[index] == 's' ? !is_shape : tensor_of(arguments[index]) == nullptr) break;
+  }
+  if (kinds[index] == '\0' && index == given) return true;
+  TVMFFIErrorSetRaisedFromCStr("TypeError", "a region of the toy backend is called with other arguments");
+  return false;
 }
 
 template <class F>
