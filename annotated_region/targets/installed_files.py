@@ -1,13 +1,16 @@
 """The files of installed wheels, whose lists are parsed again only when they change.
 
-Each build looks for the libraries and headers of its engines, and to parse the list of a large wheel takes
-longer than to generate the code of a small region. To read its text takes little.
+Each build looks for the libraries and headers of its engines several times. To search the path for a wheel,
+and to parse the list of a large one, takes longer than to generate the code of a small region. To read its
+text takes little.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from functools import lru_cache
-from importlib.metadata import PackageNotFoundError, PackagePath, distribution
+from importlib.metadata import Distribution, PackageNotFoundError, PackagePath, distribution
 
 __all__ = ["installed_files"]
 
@@ -17,14 +20,28 @@ def installed_files(wheel: str) -> tuple[PackagePath, ...]:
 
     Their names are relative; the method `locate` of each gives the place.
     """
+    found = _found(wheel, tuple(map(_state, sys.path)))
+    return () if found is None else _parsed(found, found.read_text("RECORD"))
+
+
+def _state(folder: str) -> tuple[str, int | None]:
+    """What changes when a wheel is installed into a folder of the path, or removed; so Python looks, too."""
+    place = os.path.abspath(folder)
     try:
-        found = distribution(wheel)
+        return place, os.stat(place).st_mtime_ns
+    except OSError:
+        return place, None
+
+
+@lru_cache(maxsize=64)
+def _found(wheel: str, _path: tuple[tuple[str, int | None], ...]) -> Distribution | None:
+    try:
+        return distribution(wheel)
     except PackageNotFoundError:
-        return ()
-    return _parsed(wheel, str(found.locate_file("")), found.read_text("RECORD"))
+        return None
 
 
 @lru_cache(maxsize=16)
-def _parsed(wheel: str, _place: str, _text: str | None) -> tuple[PackagePath, ...]:
-    """The list of a wheel; place and text tell one installation from the next."""
-    return tuple(distribution(wheel).files or ())
+def _parsed(found: Distribution, _text: str | None) -> tuple[PackagePath, ...]:
+    """The list of an installation, which its text tells from the next one in the same folder."""
+    return tuple(found.files or ())

@@ -1,7 +1,9 @@
-"""The list of a wheel is parsed once, and again when another wheel takes its place."""
+"""A wheel is looked for and its list is parsed once, and again when another wheel takes its place."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
@@ -42,6 +44,19 @@ def test_a_list_is_parsed_once(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     before = places()
     monkeypatch.setattr(Distribution, "files", property(lambda _self: pytest.fail("parsed again")))
     assert places() == before
+
+
+def test_the_path_is_searched_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = places()
+    monkeypatch.setattr(Distribution, "from_name", lambda _name: pytest.fail("searched again"))
+    assert places() == before
+
+
+def test_a_wheel_that_is_removed_is_not_found(folder: Path) -> None:
+    assert len(places()) == 2
+    shutil.rmtree(folder / f"{WHEEL}-0.1.0.dist-info")
+    os.utime(folder, ns=(0, 0))  # the clock of a file system may not have ticked meanwhile
+    assert places() == []
 
 
 def test_a_wheel_that_is_installed_anew_is_read_again(folder: Path) -> None:
