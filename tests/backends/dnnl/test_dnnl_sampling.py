@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
 import tvm
-from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn, offload, ops_on_host, run, tvm_alone
+from kits.backends.dnnl.dnnl_harness import (
+    Offloaded,
+    joined,
+    needs_onednn,
+    offload,
+    ops_on_host,
+    run,
+    tvm_alone,
+)
 from kits.backends.relax_kit import module, op_views, var
 from kits.grid_samples import sampled
 from kits.onnx_nodes import Node, by_onnx_runtime, model_of_nodes
@@ -57,43 +66,66 @@ def named(method, outside, aligned):
     return {"method": method, "padding_mode": outside, "align_corners": aligned}
 
 
-def on_onednn(mod: tvm.IRModule, **options) -> Offloaded:
-    made = offload(mod, **options)
-    assert not ops_on_host(made.module)
+def on_onednn(mod: tvm.IRModule) -> Offloaded:
+    made = offload(mod)
+    assert not any(ops_on_host(made.module, str(each.name_hint)) for each in mod.functions)
     return made
 
 
-@pytest.mark.parametrize(("shape", "grid", "way"), SAMPLED, ids=str)
-def test_samples_are_those_of_numpy_and_tvm(shape, grid, way):
-    mod = sampling(shape, grid, **named(*way))
+@cache
+def all_sampled() -> Offloaded:
+    """A function for each of `SAMPLED`."""
+    return on_onednn(joined([sampling(shape, grid, **named(*way)) for shape, grid, way in SAMPLED]))
+
+
+@pytest.mark.parametrize("case", range(len(SAMPLED)), ids=[str(each) for each in SAMPLED])
+def test_samples_are_those_of_numpy_and_tvm(case):
+    shape, grid, way = SAMPLED[case]
     given = numbers(shape), places_in(grid, shape[2:])
-    (found,) = on_onednn(mod).call("main", *given)
+    (found,) = all_sampled().call(f"case{case}", *given)
     np.testing.assert_allclose(found, sampled(*given, *way), 1e-4, 1e-5)
-    np.testing.assert_allclose(found, run(tvm_alone(mod), "main", given)[0], 1e-4, 1e-5)
+    by_tvm = tvm_alone(sampling(shape, grid, **named(*way)))
+    np.testing.assert_allclose(found, run(by_tvm, "main", given)[0], 1e-4, 1e-5)
 
 
-@pytest.mark.parametrize(("shape", "grid", "way"), SAMPLED, ids=str)
-def test_a_model_of_onnx_samples_as_onnx_runtime_does(shape, grid, way):
+def onnx_model(shape, grid, way):
+    """A model, and what it is given."""
     method, outside, aligned = way
     given = {"x": numbers(shape), "grid": np.moveaxis(places_in(grid, shape[2:]), 1, -1).copy()}
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(method, method)
     node = Node("GridSample", "x grid", mode=mode, padding_mode=outside, align_corners=int(aligned))
-    model = model_of_nodes([node], given, {}, opset=20)
-    made = on_onednn(ar.from_onnx(model))
-    (found,) = made.call("main", *given.values())
+    return model_of_nodes([node], given, {}, opset=20), given
+
+
+@cache
+def all_sampled_of_onnx() -> Offloaded:
+    """A function for each of `SAMPLED`."""
+    return on_onednn(joined([ar.from_onnx(onnx_model(*each)[0]) for each in SAMPLED]))
+
+
+@pytest.mark.parametrize("case", range(len(SAMPLED)), ids=[str(each) for each in SAMPLED])
+def test_a_model_of_onnx_samples_as_onnx_runtime_does(case):
+    model, given = onnx_model(*SAMPLED[case])
+    (found,) = all_sampled_of_onnx().call(f"case{case}", *given.values())
     np.testing.assert_allclose(found, by_onnx_runtime(model, given)[0], 1e-4, 1e-5)
 
 
+@cache
+def all_ways(shape, grid) -> Offloaded:
+    """A function for each of `WAYS`."""
+    return on_onednn(joined([sampling(shape, grid, **named(*way)) for way in WAYS]))
+
+
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("way", WAYS, ids=str)
-def test_no_coordinate_reads_outside_of_the_image(way, axis):
+@pytest.mark.parametrize("case", range(len(WAYS)), ids=[str(way) for way in WAYS])
+def test_no_coordinate_reads_outside_of_the_image(case, axis):
     """The images before and behind the one in question are infinite; the answers are those of PyTorch."""
-    method, outside, _aligned = way
+    method, outside, _aligned = WAYS[case]
     image = np.full((3, 1, 3, 4), np.inf, "float32")
     image[1] = 2.0
     grid = np.zeros((3, 2, 1, len(HUGE)), "float32")
     grid[1, axis, 0] = HUGE
-    (found,) = on_onednn(sampling(image.shape, grid.shape, **named(*way))).call("main", image, grid)
+    (found,) = all_ways(image.shape, grid.shape).call(f"case{case}", image, grid)
     is_a_place = np.abs(np.array(HUGE)) < 1e38  # the others are infinite when they are counted in pixels
     inner = 0.0 if outside == "zeros" else 2.0
     has_weights = method == "bicubic" or (method == "bilinear" and outside == "zeros")
@@ -101,15 +133,12 @@ def test_no_coordinate_reads_outside_of_the_image(way, axis):
     np.testing.assert_allclose(found[1, 0, 0], expected, 1e-6)
 
 
-@pytest.mark.parametrize("outside", OUTSIDE)
-@pytest.mark.parametrize("aligned", [False, True])
-@pytest.mark.parametrize("method", METHODS)
-def test_an_image_of_one_pixel_has_no_place_to_be_mirrored(method, outside, aligned):
+@pytest.mark.parametrize("case", range(len(WAYS)), ids=[str(way) for way in WAYS])
+def test_an_image_of_one_pixel_has_no_place_to_be_mirrored(case):
     """TVM 0.27 divides by zero where the corners are aligned and reflects."""
     image, grid = np.full((1, 2, 1, 1), 3.0, "float32"), places_in((1, 2, 1, 9), (1, 1))
-    made = on_onednn(sampling(image.shape, grid.shape, **named(method, outside, aligned)))
-    (found,) = made.call("main", image, grid)
-    np.testing.assert_allclose(found, sampled(image, grid, method, outside, aligned), 1e-5, 1e-6)
+    (found,) = all_ways(image.shape, grid.shape).call(f"case{case}", image, grid)
+    np.testing.assert_allclose(found, sampled(image, grid, *WAYS[case]), 1e-5, 1e-6)
 
 
 @pytest.mark.parametrize("method", METHODS)

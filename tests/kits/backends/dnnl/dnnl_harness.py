@@ -24,6 +24,7 @@ __all__ = [
     "all_cases",
     "all_cases_on_host",
     "external_functions",
+    "joined",
     "needs_onednn",
     "offload",
     "ops_on_host",
@@ -120,6 +121,13 @@ def single(parameters: Sequence[relax.Var], result: relax.Expr, name: str = "mai
             output = builder.emit_output(result)
         builder.emit_func_output(output)
     return builder.finalize()
+
+
+def joined(modules: Sequence[tvm.IRModule]) -> tvm.IRModule:
+    """One module with the ``main`` of each as ``case0``, ``case1``, ...: one library is linked, not many."""
+    assert all(len(mod.functions) == 1 for mod in modules)
+    mains = {f"case{place}": mod["main"] for place, mod in enumerate(modules)}
+    return tvm.IRModule({name: main.with_attr("global_symbol", name) for name, main in mains.items()})
 
 
 @cache
