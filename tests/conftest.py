@@ -36,6 +36,7 @@ settings.load_profile("campaign" if "AR_CAMPAIGN_EXAMPLES" in os.environ else "d
 # For each script that it parses, TVM asks `inspect` for the module of every frame of the stack. For frames
 # without a file, `inspect` searches all loaded modules, in vain and anew each time: half of collecting.
 _NO_FILES = (
+    "<ast>",  # what TVM evaluates of a script
     "<string>",
     "<frozen runpy>",
     "<frozen importlib._bootstrap>",
@@ -59,6 +60,8 @@ def pytest_collection() -> Generator[None]:
     finally:
         gc.freeze()
         gc.enable()
+        # Builds make hundreds of thousands of objects, nearly all without cycles.
+        gc.set_threshold(5_000)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -26,7 +26,9 @@ def run_model(
     model: onnx.ModelProto, targets: Sequence[str], *calls: tuple[np.ndarray, ...]
 ) -> relax.VirtualMachine:
     """Each call on one build, beside ONNX Runtime; returns what ran it."""
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # idle threads that spin slow down what is run next
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
     names = [each.name for each in session.get_inputs()]
     machine = machine_of(model, targets)
     for call in calls:
