@@ -11,13 +11,14 @@ TVM 0.27.0:
 *   ``isnan``, ``isinf``, ``isfinite`` of bfloat16: "Data type T.bfloat16 not supported";
 *   ``layer_norm`` and ``instance_norm`` of bfloat16: "only support float32 and float16 for now";
 *   ``argmax`` and ``argmin`` of bfloat16: an internal check fails; ``power`` and ``mod`` of it likewise;
-*   ``sort``, ``argsort`` and ``topk`` of bfloat16 order the bits as integers, which is wrong;
+*   ``sort``, ``argsort``, ``topk`` and ``median`` of bfloat16 order the bits as integers, which is wrong;
 *   ``sinh``, ``cosh``, ``asin``, ``acos``, ``atan``, ``asinh``, ``acosh`` and ``atan2`` of float16:
     "unknown intrinsic";
 *   ``tanh``, ``gelu``, ``softplus`` and others round each step: of ``gelu(-3)`` in float16, 8 of 100 are
     lost, and ``atanh(0.0001)`` is 0;
 *   sums, products and averages round each partial sum: of 4 096 ones in float16 the sum is 2 048, in bfloat16
-    it is 256; so do ``softmax`` and attention.
+    it is 256; so do ``softmax`` and attention;
+*   ``grid_sample`` returns float32.
 
 float32 represents all numbers of both types, so predicates and orders are the same; computed values are
 rounded once, at the end. The repair can be removed with the first TVM for which
@@ -53,6 +54,7 @@ _SUMS = tuple(
         "nn.log_softmax", "nn.attention", "nn.attention_bias", "nn.conv1d", "nn.conv2d", "nn.conv3d",
         "nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose", "nn.avg_pool1d", "nn.avg_pool2d",
         "nn.avg_pool3d", "nn.adaptive_avg_pool1d", "nn.adaptive_avg_pool2d", "nn.adaptive_avg_pool3d",
+        "image.grid_sample",
     )
 )  # fmt: skip
 _TYPES = ("out_dtype", "dtype")
@@ -81,17 +83,22 @@ def steps_in_float32(view: OpView, editor: Editor) -> relax.Expr | None:
     return _computed(view, editor) if dtype_of(view.out_type) in _HALVES else None
 
 
-def sort_in_float32(view: OpView, editor: Editor) -> relax.Expr | None:
-    """The first numbers in the order of float32, and their indices."""
+def order_in_float32(view: OpView, editor: Editor) -> relax.Expr | None:
+    """What the order of float32 selects, and where it is."""
     if dtype_of(view.arg_types[0]) != "bfloat16":
         return None
     found = editor.emit(relax.Call(view.call.op, _widened(view, editor), view.call.attrs), "wide")
-    if view.attrs["ret_type"] == "indices":
-        return found
-    if view.attrs["ret_type"] == "values":
-        return relax.op.astype(found, "bfloat16")
-    numbers, places = (editor.emit(relax.TupleGetItem(found, field), "wide") for field in (0, 1))
-    return relax.Tuple([editor.emit(relax.op.astype(numbers, "bfloat16"), "narrow"), places])
+    if not isinstance(view.out_type, tvm.ir.TupleType):
+        return _narrow(found, view.out_type)
+    fields = [
+        editor.emit(_narrow(editor.emit(relax.TupleGetItem(found, place), "wide"), type_), "narrow")
+        for place, type_ in enumerate(view.out_type.fields)
+    ]
+    return relax.Tuple(fields)
+
+
+def _narrow(found: relax.Var, type_: tvm.ir.Type) -> relax.Expr:
+    return relax.op.astype(found, "bfloat16") if dtype_of(type_) == "bfloat16" else found
 
 
 def _computed(view: OpView, editor: Editor) -> relax.Expr:
@@ -124,5 +131,5 @@ REWRITES: list[tuple[tuple[str, ...], Rewrite]] = [
     (_COMPUTED, compute_in_float32),
     (_FUNCTIONS, function_in_float32),
     (_OF_STEPS + _SUMS, steps_in_float32),
-    (("relax.topk",), sort_in_float32),
+    (("relax.topk", "relax.median"), order_in_float32),
 ]

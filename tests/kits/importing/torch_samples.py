@@ -15,12 +15,14 @@ from torch.utils import _pytree as pytree
 
 import annotated_region as ar
 from kits.importing.node_checks import Call, Kind, Outcome, checked_module
+from kits.torch_halves import array_of
 
 __all__ = ["DTYPES", "TorchSample", "torch_samples"]
 
 DTYPES = {
     "float32": torch.float32,
     "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
     "int64": torch.int64,
     "int32": torch.int32,
     "uint8": torch.uint8,
@@ -109,8 +111,7 @@ def _open(tensors: tuple[torch.Tensor, ...]) -> tuple[tuple[Any, ...]]:
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
-    array: np.ndarray = tensor.detach().resolve_conj().resolve_neg().numpy()
-    return np.array(array)
+    return np.array(array_of(tensor.detach().resolve_conj().resolve_neg()))
 
 
 def torch_samples(dtype: str, count: int) -> Iterator[TorchSample]:
