@@ -254,6 +254,20 @@ def test_repetitions_along_several_axes_are_in_their_order(shape, repeats):
         np.testing.assert_array_equal(main(tvm.runtime.tensor(data)).numpy(), np.tile(data, repeats))
 
 
+@pytest.mark.parametrize("repeats", [(1, 2, 1, 1), (1, 1, 1, 3), (1, 2, 1, 2)])
+@pytest.mark.parametrize(("shape", "axis"), [((1, 4, 6), 3), ((3, 1, 1), 1)])
+def test_what_a_softmax_makes_is_repeated(shape, axis, repeats):
+    """OpenVINO 2026.4 repeats it along another axis if there is one channel, or one pixel."""
+    x = var("x", (tirx.Var("n", "int64"), *shape))
+    mod = module([x], lambda builder: op.tile(builder.emit(op.nn.softmax(x, axis)), repeats))
+    main = relax.VirtualMachine(ar.build(ar.partition(mod, ["openvino"])), tvm.cpu())["main"]
+    for rows in (1, 3):
+        data = RNG.standard_normal((rows, *shape)).astype("float32")
+        wanted = np.exp(data) / np.exp(data).sum(axis, keepdims=True)
+        found = main(tvm.runtime.tensor(data)).numpy()
+        np.testing.assert_allclose(found, np.tile(wanted, repeats), rtol=1e-5)
+
+
 def test_a_difference_of_a_convolution_from_its_input_is_not_fused():
     x, w = var("x", (tirx.Var("n", "int64"), 1, 2, 1)), var("w", (1, 1, 2, 1))
 

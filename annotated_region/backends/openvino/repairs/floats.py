@@ -11,10 +11,13 @@ An absolute value is computed in the memory of inputs that were joined, though a
     c = Concat(a, b), y = Mul(c, Abs(c))        wrong
     c = Concat(a, b), y = Mul(c, Abs(Max(c, c)))        right
 
-Repetitions along several axes of a tensor of symbolic extents may be in another order:
+Repetitions along several axes of a tensor of symbolic extents may be in another order, and so may be those
+along one axis of images of one channel or pixel that a pool, a softmax or a local norm makes:
 
     y = Tile(x, [1, 2, 1, 2, 1])        wrong, if x is (n, 1, 2, 1, 2)
     t = Tile(x, [1, 2, 1, 1, 1]), y = Tile(Max(t, t), [1, 1, 1, 2, 1])        right
+    y = Tile(MaxPool(x), [1, 2, 1, 1])        wrong, if x is (n, 3, 1, 1)
+    p = MaxPool(x), y = Tile(Max(p, p), [1, 2, 1, 1])        right
 
 A matrix product without summands is fused with a function behind it: the result is not written, and the
 process ends in the next call:
@@ -54,7 +57,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from annotated_region.backends.onnx_emitter.copies import copied
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
 from annotated_region.backends.onnx_emitter.lowest_numbers import of_halves
 from annotated_region.backends.openvino.repairs.sources import (
@@ -149,20 +151,24 @@ def _apart_from_joined(graph: Graph, sources: ValueSources, operator: Operator) 
 
 
 def _by_axes(graph: Graph, _sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; repetitions along several axes of symbolic extents are made one by one, with copies."""
-    repeats = graph.constants.get(operator.inputs[1]) if operator.kind == "Tile" else None
+    """The operator; repetitions of symbolic extents are made along one axis after the other, of copies."""
     is_open = any(not isinstance(extent, int) for port in graph.inputs for extent in port.shape)
-    axes = [] if repeats is None else np.flatnonzero(repeats > 1).tolist()
-    if not is_open or len(axes) < 2 or repeats is None or 0 in repeats:
+    if operator.kind != "Tile" or not is_open:
         return (operator,)
-    parts, data = [], operator.inputs[0]
-    for axis in axes[:-1]:
+    data, counts = operator.inputs
+    repeats = graph.constants.get(counts)
+    if repeats is None or 0 in repeats:
+        return reading_a_copy(graph, operator, data)
+    parts: list[Operator] = []
+    axes = np.flatnonzero(repeats > 1).tolist() or [0]
+    for axis in axes:
         single = graph.constant(np.where(np.arange(repeats.size) == axis, repeats, 1))
-        made, copy = (graph.declare(graph.fresh("repeated"), graph.dtypes[data]) for _ in range(2))
-        parts += [Operator("Tile", (data, single), (made,), {}), copied(graph, made, copy)]
-        data = copy
-    last = graph.constant(np.where(np.arange(repeats.size) == axes[-1], repeats, 1))
-    return (*parts, Operator("Tile", (data, last), operator.outputs, operator.attrs))
+        results = operator.outputs
+        if axis != axes[-1]:
+            results = (graph.declare(graph.fresh("repeated"), graph.dtypes[data]),)
+        parts += reading_a_copy(graph, Operator("Tile", (data, single), results, {}), data)
+        (data,) = results
+    return tuple(parts)
 
 
 def _of_halves(graph: Graph, _sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
