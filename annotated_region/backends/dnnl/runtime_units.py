@@ -77,6 +77,7 @@ PRODUCT_FILES = (
     "packed_pair_products.h",
     "packed_pair_rows.h",
     "packed_products.h",
+    "transposed.h",
     "primitives.h",
     "pooling.h",
     "attention_products.h",

@@ -32,6 +32,9 @@ ROOTS = (Curve("eltwise_pow", 1.0, 0.5), Curve("eltwise_pow", 1.0, -0.5))
 
 MATRICES = (Kind.MATMUL, Kind.PACKED_PRODUCT)
 WITH_POST_OPS = (*PRODUCTS, Kind.BINARY)
+WITHOUT_BIAS = (Kind.BINARY, Kind.DECONVOLUTION)
+"""The kinds for which a bias is a post-op like any other: oneDNN 3.2 adds that of a transposed convolution
+with strides to parts of the sum."""
 COMPARISONS = tuple(f"binary_{name}" for name in ("eq", "ne", "lt", "le", "gt", "ge"))
 """As post-ops of oneDNN 3.2: creating the primitive fails unless the operand is a scalar."""
 
@@ -112,7 +115,7 @@ class Fuse(Rewrite):
 
     def is_bias(self, producer: Node, consumer: Node, other: TensorId) -> bool:
         """Whether the consumer adds one number per channel to the producer's unmodified result."""
-        if producer.kind is Kind.BINARY or len(producer.inputs) > 2 or producer.post_ops:
+        if producer.kind in WITHOUT_BIAS or len(producer.inputs) > 2 or producer.post_ops:
             return False
         result = self.graph.shape(producer.output)
         channel = _channel(producer, len(result))

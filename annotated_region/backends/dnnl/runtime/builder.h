@@ -80,8 +80,7 @@ class Builder : public Tensors {
 
   // A step from the first operand in layout `from` to a new result.
   template <typename PrimitiveDesc>
-  void add_unary_step(const PrimitiveDesc& pd, const Desc& from) {
-    const NodeRow& node = this->node();
+  void add_unary_step(const NodeRow& node, const PrimitiveDesc& pd, const Desc& from) {
     const Desc to = pd.dst_desc();
     const Place place = fresh(to);
     add_step(pd, {{DNNL_ARG_SRC, from, fetch(node.inputs[0], from)}, {DNNL_ARG_DST, to, place}}, layout_name(to));
@@ -89,9 +88,8 @@ class Builder : public Tensors {
   }
 
   // The same with a kernel instead of a primitive.
-  void add_unary_kernel(Kernel kernel, const Desc& from, const Desc& to, const std::string& label,
-                        size_t scratchpad = 0) {
-    const NodeRow& node = this->node();
+  void add_unary_kernel(const NodeRow& node, Kernel kernel, const Desc& from, const Desc& to,
+                        const std::string& label, size_t scratchpad = 0) {
     const Place source = fetch(node.inputs[0], from);
     const Place place = over_or_fresh(source, to);
     add_kernel(std::move(kernel), {{DNNL_ARG_SRC, from, source}, {DNNL_ARG_DST, to, place}}, label, scratchpad);

@@ -144,7 +144,7 @@ void apply(Builder& builder, const NodeRow& node, Function function, const char*
       function(floats(pointers[0]) + first, floats(pointers[1]) + first, std::min(kRunLength, count - first));
     }
   };
-  builder.add_unary_kernel(kernel, desc, desc, label + (" " + layout_name(desc)));
+  builder.add_unary_kernel(node, kernel, desc, desc, label + (" " + layout_name(desc)));
 }
 
 // Whether a node reads and writes float32 alone, and nothing is fused with it.
@@ -207,10 +207,10 @@ void pair_row(const float* left, const float* right, int64_t step, float* to, in
   if (step == 0) {
     const float number = *right;
 #pragma omp simd
-    for (int64_t item = 0; item < size; ++item) to[item] = function(left[item], number);
+    for (int64_t item = 0; item < size; ++item) to[item] = static_cast<float>(function(left[item], number));
   } else {
 #pragma omp simd
-    for (int64_t item = 0; item < size; ++item) to[item] = function(left[item], right[item]);
+    for (int64_t item = 0; item < size; ++item) to[item] = static_cast<float>(function(left[item], right[item]));
   }
 }
 
@@ -230,6 +230,12 @@ inline PairRow pair_row_of(dnnl_alg_kind_t algorithm) {
     case dnnl_binary_div: return pair_row<std::divides<float>>;
     case dnnl_binary_max: return pair_row<Greater>;
     case dnnl_binary_min: return pair_row<Less>;
+    case dnnl_binary_ge: return pair_row<std::greater_equal<float>>;
+    case dnnl_binary_gt: return pair_row<std::greater<float>>;
+    case dnnl_binary_le: return pair_row<std::less_equal<float>>;
+    case dnnl_binary_lt: return pair_row<std::less<float>>;
+    case dnnl_binary_eq: return pair_row<std::equal_to<float>>;
+    case dnnl_binary_ne: return pair_row<std::not_equal_to<float>>;
     default: return nullptr;
   }
 }

@@ -152,6 +152,12 @@ inline std::vector<bool> has_lower_bound(const GraphTable& graph) {
   return found;
 }
 
+// Whether oneDNN's code is for all windows, and slow.
+template <typename PrimitiveDesc>
+bool is_simple(const PrimitiveDesc& pd) {
+  return is_reference(pd) || std::strstr(pd.impl_info_str(), "simple") != nullptr;
+}
+
 inline void pooling(Builder& builder, const NodeRow& node) {
   const int src = node.inputs[0];
   const auto& given = parameters_of<PoolingRow>(node);
@@ -171,12 +177,16 @@ inline void pooling(Builder& builder, const NodeRow& node) {
   };
   Desc from = builder.dense(src);
   auto pd = create(from);
-  if (!pd) {
-    from = builder.plain(src);
-    pd = create(from);
+  // For lines, bytes and some windows oneDNN has vector code for channels last alone.
+  for (const Desc& other : {channels_last(in, from.get_data_type()), builder.plain(src)}) {
+    if (pd && !is_simple(pd)) break;
+    auto another = create(other);
+    if (!another || (pd && is_simple(another))) continue;
+    from = other;
+    pd = another;
   }
   if (!pd) throw std::runtime_error("oneDNN has no pooling with these parameters");
-  builder.add_unary_step(pd, from);
+  builder.add_unary_step(node, pd, from);
   if (given.algorithm == dnnl_pooling_max && !has_lower_bound(builder.graph())[src]) {
     restore_infinity(builder, node, from, Windows{in, out, strides, window, dilation, before});
   }

@@ -5,10 +5,16 @@ namespace annotated_region_dnnl {
 // Whether a post-op is the minimum with a number, `alpha`.
 inline bool is_bound(const PostOpRow& post) { return post.operand < 0 && post.algorithm == dnnl_binary_min; }
 
+// Whether oneDNN has only its slow reference code.
+template <typename PrimitiveDesc>
+bool is_reference(const PrimitiveDesc& pd) {
+  return std::strstr(pd.impl_info_str(), "ref:") != nullptr;
+}
+
 class PostOps {
  public:
   PostOps(Builder& builder, const NodeRow& node)
-      : builder_(builder), node_(node), note_(node.quantized == nullptr ? "" : " int8") {}
+      : builder_(builder), node_(node) {}
 
   // Whether an operand of the chain has the shape of the result, so that their layouts must agree.
   bool has_full_operand() const {
@@ -41,6 +47,8 @@ class PostOps {
   // is accumulated in place: the result overwrites it.
   dnnl::primitive_attr settle(const Desc& native, bool may_accumulate = true) {
     dnnl::post_ops chain;
+    accumulator_ = -1;
+    note_ = node_.quantized == nullptr ? "" : " int8";
     for (const PostOpRow& post : node_.post_ops) {
       if (may_accumulate && accumulates(post, native)) {
         accumulator_ = post.operand;
@@ -74,6 +82,7 @@ class PostOps {
     return accumulator_ >= 0 ? builder_.value(accumulator_).place : builder_.fresh(native);
   }
 
+  bool accumulates() const { return accumulator_ >= 0; }
   const std::string& note() const { return note_; }
 
  private:
@@ -130,7 +139,11 @@ void add_fused(Builder& builder, const NodeRow& node, Desc result, Make make) {
   if (result.get_format_kind() == dnnl::memory::format_kind::any && chain.has_full_operand()) {
     result = make(chain.probe(), result).dst_desc();
   }
-  const auto pd = make(chain.settle(result), result);
+  auto pd = make(chain.settle(result), result);
+  if (is_reference(pd) && chain.accumulates()) {
+    // A sum behind another post-op, or with rows that are far apart: oneDNN adds an operand of its own instead.
+    pd = make(chain.settle(result, /*may_accumulate=*/false), result);
+  }
   const Desc native = pd.dst_desc();
   const std::pair<int, Desc> roles[] = {
       {DNNL_ARG_SRC, pd.src_desc()}, {DNNL_ARG_WEIGHTS, pd.weights_desc()}, {DNNL_ARG_BIAS, pd.bias_desc()}};

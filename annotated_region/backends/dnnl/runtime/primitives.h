@@ -8,8 +8,13 @@ constexpr auto kInference = dnnl::prop_kind::forward_inference;
 template <typename PrimitiveDesc>
 bool is_fast(const PrimitiveDesc& pd) {
   if (!pd) return false;
-  const std::string name = pd.impl_info_str();
-  return name.compare(0, 3, "ref") != 0 && name.find("gemm") == std::string::npos;
+  return !is_reference(pd) && std::strstr(pd.impl_info_str(), "gemm") == nullptr;
+}
+
+// Whether channels are in blocks as long as the processor's vectors. oneDNN's convolutions of shorter ones use the
+// instructions of older processors, at half the speed.
+inline bool is_blocked_fully(const NamedTag& named) {
+  return named.block >= (has_instructions(dnnl::cpu_isa::avx512_core) ? 16 : 8);
 }
 
 // Candidate layouts for the operand of a convolution, in order of preference; the first with a fast implementation is
@@ -22,11 +27,11 @@ inline std::vector<Desc> source_layouts(Builder& builder, int src) {
   const DataType type = builder.factor_type(src);
   const Dims& dims = builder.dims(src);
   std::vector<Desc> layouts;
-  if (tag != nullptr && (tag->block > 1 || tag->channels_last)) {
+  if (tag != nullptr && (is_blocked_fully(*tag) || tag->channels_last)) {
     layouts.push_back(retyped(current, type));
   } else if (builder.concatenates_channels()) {
     for (const NamedTag& named : tags_of_rank(static_cast<int>(dims.size()))) {
-      if (named.block > 1 && dims[1] % named.block == 0) layouts.emplace_back(dims, type, named.tag);
+      if (is_blocked_fully(named) && dims[1] % named.block == 0) layouts.emplace_back(dims, type, named.tag);
     }
   }
   layouts.push_back(any(dims, type));
@@ -40,6 +45,51 @@ inline Desc preferred_result(Builder& builder, int tensor) {
   if (!has_instructions(dnnl::cpu_isa::avx512_core) || builder.concatenates_channels()) return builder.any(tensor);
   return channels_last(builder.dims(tensor), builder.type(tensor));
 }
+
+inline void eltwise(Builder& builder, const NodeRow& node);
+inline void binary(Builder& builder, const NodeRow& node);
+
+// Computes a node whose chain oneDNN cannot append, or appends by reference code: the first post-op is a step of its
+// own, to which the others are appended if it is arithmetic.
+template <typename Compute>
+void in_steps(Builder& builder, const NodeRow& node, Compute compute) {
+  NodeRow step = node;
+  step.post_ops = {};
+  compute(builder, step);
+  for (const PostOpRow* post = node.post_ops.begin(); post != node.post_ops.end(); ++post) {
+    const ArithmeticRow arithmetic{post->algorithm};
+    // The minimum with a number is a clip, which treats NaN alike.
+    const CurveRow curve = is_bound(*post) ? CurveRow{dnnl_eltwise_clip, -INFINITY, post->alpha}
+                                           : CurveRow{post->algorithm, post->alpha, post->beta};
+    const int operands[] = {node.output, post->operand};
+    const bool is_curve = post->operand < 0;
+    step.inputs = {operands, is_curve ? 1 : 2};
+    step.parameters = is_curve ? static_cast<const void*>(&curve) : &arithmetic;
+    if (!is_curve) step.post_ops = {post + 1, static_cast<int>(node.post_ops.end() - post) - 1};
+    is_curve ? eltwise(builder, step) : binary(builder, step);
+    builder.supersede(node.output);
+    if (!is_curve) break;
+  }
+}
+
+// Whether a transposed convolution is done by a product with all taps: oneDNN would use reference code, or fill a vector
+// with a few channels.
+template <typename PrimitiveDesc>
+bool is_done_by_product(Builder& builder, const NodeRow& node, const PrimitiveDesc& pd) {
+  constexpr int64_t kFewChannels = 8;
+  const bool has_groups = builder.dims(node.inputs[1]).size() > builder.dims(node.output).size();
+  return !is_fast(pd) || (!has_groups && builder.dims(node.output)[1] < kFewChannels);
+}
+
+// Whether oneDNN appends a chain to a transposed convolution by vector code. It has such code without strides alone: by
+// reference code otherwise, and 3.2 appends the chain of one with strides and many channels to parts of the sum.
+template <typename PrimitiveDesc>
+bool appends_chain(const PrimitiveDesc& pd) {
+  const char* const name = pd.impl_info_str();
+  return std::strncmp(name, "brg_conv", 8) == 0 && std::strstr(name, "strided") == nullptr;
+}
+
+inline void deconvolution(Builder& builder, const NodeRow& node);
 
 template <typename Forward>
 void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) {
@@ -67,7 +117,13 @@ void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) 
   };
   const Desc preferred = preferred_result(builder, node.output);
   const bool is_possible = is_fast(fastest(Builder::attributes(), preferred));
-  add_fused(builder, node, is_possible ? preferred : builder.any(node.output), make);
+  const Desc result = is_possible ? preferred : builder.any(node.output);
+  if constexpr (std::is_same_v<Forward, dnnl::deconvolution_forward>) {
+    const auto bare = make(Builder::attributes(), result);
+    if (is_done_by_product(builder, node, bare)) return in_steps(builder, node, transposed_product);
+    if (node.post_ops.size > 0 && !appends_chain(bare)) return in_steps(builder, node, deconvolution);
+  }
+  add_fused(builder, node, result, make);
 }
 
 inline void convolution(Builder& builder, const NodeRow& node) {
@@ -186,6 +242,9 @@ inline void binary(Builder& builder, const NodeRow& node) {
                                           chain.settle(from, /*may_accumulate=*/false), /*allow_empty=*/true);
     const bool is_last = &other == &candidates.back().second;
     if (!is_fast(pd) && !is_last) continue;
+    if (!is_fast(pd) && node.post_ops.size > 0 && builder.type(node.output) == kFloat) {
+      return in_steps(builder, node, binary);
+    }
     if (!is_fast(pd) && combine_repeating(builder, node)) return;
     if (!pd) throw std::runtime_error("oneDNN has no arithmetic for these operands");
     std::vector<Argument> arguments = {{DNNL_ARG_SRC_1, other, builder.fetch(right, other)}};
@@ -222,7 +281,7 @@ inline void resampling(Builder& builder, const NodeRow& node) {
   const auto algorithm = algorithm_of(parameters_of<ResamplingRow>(node).algorithm);
   const dnnl::resampling_forward::primitive_desc pd(cpu(), kInference, algorithm, from, builder.any(node.output),
                                                     Builder::attributes());
-  builder.add_unary_step(pd, from);
+  builder.add_unary_step(node, pd, from);
 }
 
 // Local response normalisation across channels.
@@ -231,7 +290,7 @@ inline void lrn(Builder& builder, const NodeRow& node) {
   const auto& [size, alpha, beta, shift, algorithm] = parameters_of<LocalResponseRow>(node);
   const dnnl::lrn_forward::primitive_desc pd(cpu(), kInference, algorithm_of(algorithm), desc, desc, size, alpha, beta,
                                              shift, Builder::attributes());
-  builder.add_unary_step(pd, desc);
+  builder.add_unary_step(node, pd, desc);
 }
 
 }  // namespace annotated_region_dnnl

@@ -222,7 +222,7 @@ inline void reduction(Builder& builder, const NodeRow& node) {
       data = result;
     }
   };
-  builder.add_unary_kernel(kernel, from, to, "reduction " + layout_name(from), partial_bytes + 2 * room);
+  builder.add_unary_kernel(node, kernel, from, to, "reduction " + layout_name(from), partial_bytes + 2 * room);
 }
 
 }  // namespace annotated_region_dnnl

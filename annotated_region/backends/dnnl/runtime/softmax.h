@@ -135,7 +135,7 @@ inline void softmax(Builder& builder, const NodeRow& node) {
   const Desc dense = builder.dense(src);
   const Desc desc = is_strided(dense) ? retyped(dense, kFloat) : plain(dims, kFloat);
   const int64_t stride = dims[axis] == 1 ? 1 : desc.get_strides()[axis];
-  builder.add_unary_kernel(softmax_kernel(volume(dims, 0, dims.size()), dims[axis], stride, given), desc, desc,
+  builder.add_unary_kernel(node, softmax_kernel(volume(dims, 0, dims.size()), dims[axis], stride, given), desc, desc,
                            "softmax " + layout_name(desc));
 }
 

@@ -127,6 +127,9 @@ class Tensors {
 
   void define(int tensor, const Desc& desc, Place place) { values_[tensor].push_back({canonical(desc), place}); }
 
+  // Leaves a tensor the value that was defined last.
+  void supersede(int tensor) { values_[tensor].erase(values_[tensor].begin(), values_[tensor].end() - 1); }
+
   // Defines the result of the current node, which has no elements, so that nothing computes it.
   void define_empty() {
     const Desc desc = border(node().output);

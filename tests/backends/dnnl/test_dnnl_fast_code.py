@@ -1,0 +1,153 @@
+"""Graphs of networks for which oneDNN's first choice is reference code, or that of older processors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from kits.backends.dnnl.dnnl_harness import needs_onednn, offload, tvm_alone
+from kits.backends.dnnl.dnnl_harness import run as run_alone
+from kits.backends.relax_kit import module, var
+from tvm import relax
+from tvm.relax import op
+
+import annotated_region as ar
+
+pytestmark = needs_onednn
+
+
+def numbers(*shape: int, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype("float32")
+
+
+def weights(*shape: int, seed: int = 1) -> relax.Expr:
+    return relax.const(numbers(*shape, seed=seed) / np.float32(np.sqrt(np.prod(shape[1:]))))
+
+
+def run(make: Callable[..., relax.Expr], *given: np.ndarray) -> tuple[np.ndarray, str]:
+    """What a function computes, and the plan by which it does."""
+    params = [var(f"x{place}", each.shape) for place, each in enumerate(given)]
+    built = offload(ar.partition(module(params, lambda _builder: relax.Tuple([make(*params)])), ["dnnl"]))
+    (found,) = built.call("main", *given)
+    (symbol,) = built.symbols_of("main")
+    return found, "\n".join(built.plan(symbol))
+
+
+def plan_of(make: Callable[..., relax.Expr], *given: np.ndarray) -> str:
+    """The plan of a function, which computes what TVM alone does."""
+    params = [var(f"x{place}", each.shape) for place, each in enumerate(given)]
+    found, plan = run(make, *given)
+    (expected,) = run_alone(
+        tvm_alone(module(params, lambda _builder: relax.Tuple([make(*params)]))), "main", given
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+    return plan
+
+
+def convolved(x: relax.Expr, seed: int, channels: int = 32, inner: int = 32, taps: int = 3) -> relax.Expr:
+    return op.nn.conv2d(x, weights(channels, inner, taps, taps, seed=seed), padding=taps // 2)
+
+
+def test_a_sum_behind_an_activation_where_channels_are_joined():
+    """Of YOLO's CSP blocks, with channels in blocks."""
+
+    def joined(x: relax.Expr) -> relax.Expr:
+        y = op.nn.leakyrelu(convolved(x, 1), 0.1)
+        for seed in (2, 3):
+            inner = op.nn.leakyrelu(convolved(y, seed, taps=1), 0.1)
+            y = op.add(y, op.nn.leakyrelu(convolved(inner, seed), 0.1))
+        return convolved(op.concat([x, y], 1), 4, 32, 64, 1)
+
+    assert "ref:" not in plan_of(joined, numbers(1, 32, 12, 12))
+
+
+def test_a_scaled_product_of_a_part_is_added():
+    """Of CoaT: the queries are a part of what one product makes, so that their rows are far apart."""
+
+    def attended(x: relax.Expr, y: relax.Expr, z: relax.Expr) -> relax.Expr:
+        parts = op.reshape(op.matmul(x, weights(64, 3 * 152)), (1, 50, 3, 8, 19))
+        queries = op.squeeze(op.strided_slice(parts, [2], [0], [1]), [2])
+        product = op.matmul(op.permute_dims(queries, [0, 2, 1, 3]), y)
+        return op.add(op.multiply(product, relax.const(np.float32(0.229))), op.nn.relu(z))
+
+    given = numbers(1, 50, 64), numbers(1, 8, 19, 19, seed=2), numbers(1, 8, 50, 19, seed=3)
+    assert "ref:" not in plan_of(attended, *given)
+
+
+def test_parts_of_a_block_are_no_blocks_of_half_a_vector():
+    """Of Res2Net: 104 channels in four parts of 26. oneDNN's code for blocks of eight is that for AVX2."""
+
+    def parts(x: relax.Expr) -> relax.Expr:
+        whole = op.nn.relu(convolved(x, 1, 104, 104, 1))
+        first, *others = (op.strided_slice(whole, [1], [at], [at + 26]) for at in (0, 26, 52, 78))
+        made = [op.nn.relu(convolved(first, 2, 26, 26))]
+        for seed, part in enumerate(others[:-1], 3):
+            made.append(op.nn.relu(convolved(op.add(made[-1], part), seed, 26, 26)))
+        return convolved(op.concat([*made, others[-1]], 1), 9, 64, 104, 1)
+
+    plan = plan_of(parts, numbers(1, 104, 14, 14))
+    assert "ref:" not in plan
+    assert "avx2" not in plan or "avx512" not in plan
+
+
+def test_factors_and_terms_of_channels_behind_joined_channels():
+    """Of DPN, whose convolutions follow norms."""
+
+    def normed(x: relax.Expr) -> relax.Expr:
+        y = op.concat([convolved(x, 1, 24, 40, 1), convolved(x, 2, 64, 40, 1)], 1)
+        scaled = op.multiply(y, weights(1, 88, 1, 1, seed=3))
+        return convolved(op.nn.relu(op.add(scaled, weights(1, 88, 1, 1, seed=4))), 5, 16, 88, 1)
+
+    assert "ref:" not in plan_of(normed, numbers(1, 40, 10, 10))
+
+
+def test_what_follows_arithmetic_of_repeated_rows():
+    """First the sum alone, then its chain; the operand of a later step is broadcast as well."""
+    shapes = (4, 6, 1, 5), (4, 1, 3, 5), (1, 6, 3, 1), (4, 6, 3, 5)
+    given = [numbers(*shape, seed=seed) for seed, shape in enumerate(shapes)]
+
+    def chain(w: relax.Expr, x: relax.Expr, y: relax.Expr, z: relax.Expr) -> relax.Expr:
+        product = op.multiply(op.add(w, x), z)
+        return op.clip(op.subtract(op.nn.relu(op.multiply(product, y)), z), -1, 1)
+
+    found, plan = run(chain, *given)
+    assert "ref:" not in plan
+    w, x, y, z = (each.astype("float64") for each in given)
+    expected = np.clip(np.maximum((w + x) * z * y, 0) - z, -1, 1)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+COMPARISONS: dict[str, tuple[Callable[..., relax.Expr], Callable[..., np.ndarray]]] = {
+    "equal": (op.equal, np.equal),
+    "not_equal": (op.not_equal, np.not_equal),
+    "less": (op.less, np.less),
+    "less_equal": (op.less_equal, np.less_equal),
+    "greater": (op.greater, np.greater),
+    "greater_equal": (op.greater_equal, np.greater_equal),
+}
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_comparisons_with_repeated_rows(name):
+    make, expected = COMPARISONS[name]
+    data, other = np.round(numbers(2, 5, 3, 4)), np.round(numbers(2, 1, 3, 1, seed=2))
+    data[0, :2], other[1, 0, 0] = np.nan, np.nan
+    two, three = (relax.const(np.float32(each)) for each in (2, 3))
+    found, plan = run(lambda x, y: op.where(make(x, y), two, three), data, other)
+    np.testing.assert_array_equal(found, np.where(expected(data, other), 2, 3))
+    assert "ref:" not in plan
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        lambda x: op.nn.max_pool1d(x, 3, 2),
+        lambda x: op.nn.avg_pool1d(x, 2, 2),
+        lambda x: op.nn.max_pool1d(x, 2, 1, padding=1),
+    ],
+)
+def test_windows_of_lines_take_vector_code(pool):
+    plan = plan_of(lambda x: pool(op.nn.relu(x)), numbers(2, 7, 33))
+    assert "ref:" not in plan
+    assert "simple" not in plan
