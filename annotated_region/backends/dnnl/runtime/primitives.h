@@ -56,6 +56,7 @@ void in_steps(Builder& builder, const NodeRow& node, Compute compute) {
   NodeRow step = node;
   step.post_ops = {};
   compute(builder, step);
+  builder.supersede(node.output);  // where the node itself is such a step
   for (const PostOpRow* post = node.post_ops.begin(); post != node.post_ops.end(); ++post) {
     const ArithmeticRow arithmetic{post->algorithm};
     // The minimum with a number is a clip, which treats NaN alike.

@@ -1,0 +1,70 @@
+"""Models by lot with the extents of everyday networks, against ONNX Runtime without its optimizer.
+
+    PYTHONPATH=.:tests python tests/importing/onnx_models/everyday_shapes_campaign.py --target dnnl --seed 0 --models 2000
+
+Each is up to three convolutions, transposed convolutions, windows or products with what follows them
+(`kits.importing.everyday_shapes`). Each case runs in a child of its own. A model that dnnl runs by oneDNN's
+reference code is counted as slow. Results go to ``<state>/<target>.jsonl``, a line a case; what stands there is not
+run again unless ``--again`` asks for its kind.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import tvm
+from kits.backends.dnnl.dnnl_harness import external_functions
+from kits.host_machines import linked_machine
+from kits.importing.case_campaign import Case, options_of, run_cases
+from kits.importing.everyday_shapes import everyday_model
+from kits.importing.node_checks import Kind, Outcome
+from kits.onnx_nodes import by_onnx_runtime
+
+import annotated_region as ar
+from annotated_region.errors import AnnotatedRegionError
+
+SMALL = 2e-5
+"""Of the largest element of a result."""
+
+
+def main() -> int:
+    """Run what is asked for, and print the counts."""
+    parser = options_of(__doc__, "build/everyday_shapes")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--models", type=int, default=1000)
+    options = parser.parse_args()
+    os.environ.update(OMP_NUM_THREADS="1", TVM_NUM_THREADS="1")
+    return run_cases(options, _cases(options.target, range(options.seed, options.seed + options.models)))
+
+
+def _cases(target: str, seeds: range) -> Iterator[Case]:
+    return ((str(seed), partial(_checked, seed, target)) for seed in seeds)
+
+
+def _checked(seed: int, target: str) -> Outcome:
+    model, inputs = everyday_model(seed)
+    (right,) = by_onnx_runtime(model, inputs)
+    try:
+        mod = ar.from_onnx(model)
+        partitioned = mod if target == "host" else ar.partition(mod, [target])
+        machine = linked_machine(ar.build(partitioned))
+    except AnnotatedRegionError as error:
+        return Outcome(Kind.UNBUILT, str(error))
+    found = machine["main"](*(tvm.runtime.tensor(array) for array in inputs.values())).numpy()
+    error = float(np.abs(found - right).max(initial=0) / np.abs(right).max(initial=1e-30))
+    if not error <= SMALL:
+        return Outcome(Kind.WRONG, f"{error:.1e} of the largest element")
+    symbols = external_functions(partitioned) if target == "dnnl" else []
+    plans = [str(machine.module.get_function(f"{each}__plan", query_imports=True)()) for each in symbols]
+    slow = sorted({line for plan in plans for line in plan.splitlines() if "ref:" in line})
+    if slow:
+        return Outcome(Kind.HANG, "by reference code: " + ", ".join(slow))
+    return Outcome(Kind.RIGHT)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
