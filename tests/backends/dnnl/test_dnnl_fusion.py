@@ -41,7 +41,7 @@ def summary(graph: Graph) -> list[str]:
         ("conv_subtracted_from_input", ["convolution eltwise_linear binary_add"]),
         ("conv_divided_by_input", ["convolution binary_div"]),
         ("conv_divides_input", ["convolution eltwise_abs eltwise_linear", "binary"]),
-        ("conv2d_transpose_grouped_bias_relu", ["deconvolution eltwise_relu"]),
+        ("conv2d_transpose_grouped_bias_relu", ["deconvolution binary_add eltwise_relu"]),
         ("matmul_constant_bias_relu", ["matmul eltwise_relu"]),
         ("matmul_transposed_constant_gelu", ["matmul", "gelu"]),
         ("matmul_stack_bias_residual", ["matmul binary_add"]),

@@ -400,8 +400,8 @@ def test_channels_are_scaled_between_bytes() -> None:
     [
         ("residual_block", " +eltwise +eltwise +eltwise +sum"),
         ("concat_of_other_scales", " +eltwise +eltwise"),
-        # A bias of floats may be NaN, so the clip is turned around; zero points keep both relus.
-        ("residual_of_positive_parts", " +eltwise" * 6 + " +binary +eltwise"),
+        # A bias of floats may be NaN, so a minimum comes before the lower bound; zero points keep relus.
+        ("residual_of_positive_parts", (" +eltwise" * 2 + " +binary") * 2 + " +eltwise"),
     ],
 )
 def test_chains_round_and_clip_alone(name: str, chain: str) -> None:

@@ -62,12 +62,14 @@ def transposed(data: np.ndarray, kernel: np.ndarray, form: Form) -> np.ndarray:
     result = np.zeros((images, form.groups, outer // form.groups, *whole))
     groups = data.reshape(images, form.groups, inner // form.groups, *extents).astype("float64")
     factors = kernel.reshape(form.groups, inner // form.groups, *kernel.shape[1:]).astype("float64")
-    for tap in product(*map(range, form.kernel)):
+    for at, tap in enumerate(product(*map(range, form.kernel))):
         places = tuple(
-            slice(at * form.dilation, at * form.dilation + (extent - 1) * form.strides + 1, form.strides)
-            for at, extent in zip(tap, extents, strict=True)
+            slice(
+                begin * form.dilation, begin * form.dilation + (extent - 1) * form.strides + 1, form.strides
+            )
+            for begin, extent in zip(tap, extents, strict=True)
         )
-        part = np.einsum("ngc...,gco->ngo...", groups, factors[(..., *tap)])
+        part = np.einsum("ngc...,gco->ngo...", groups, factors.reshape(*factors.shape[:3], -1)[..., at])
         result[(slice(None), slice(None), slice(None), *places)] += part
     inside = tuple(slice(form.padding, extent - form.padding) for extent in whole)
     return result.reshape(images, outer, *whole)[(slice(None), slice(None), *inside)]

@@ -1,11 +1,11 @@
 """Models by lot with the extents of everyday networks, against ONNX Runtime without its optimizer.
 
-    PYTHONPATH=.:tests python tests/importing/onnx_models/everyday_shapes_campaign.py --target dnnl --seed 0 --models 2000
+    PYTHONPATH=.:tests python tests/importing/onnx_models/everyday_shapes_campaign.py --target dnnl
 
 Each is up to three convolutions, transposed convolutions, windows or products with what follows them
 (`kits.importing.everyday_shapes`). Each case runs in a child of its own. A model that dnnl runs by oneDNN's
-reference code is counted as slow. Results go to ``<state>/<target>.jsonl``, a line a case; what stands there is not
-run again unless ``--again`` asks for its kind.
+reference code counts as one that hangs. Results go to ``<state>/<target>.jsonl``, a line a case; what stands
+there is not run again unless ``--again`` asks for its kind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""ONNX models by lot with the extents of everyday networks: up to three products or windows and what follows each.
+"""ONNX models by lot with the extents of everyday networks: up to three products or windows and their chains.
 
-Dense graphs have extents of a few elements; libraries take other code where channels are many, and where a result
-has rows enough for all threads.
+Dense graphs have extents of a few elements; libraries take other code where channels are many, and where a
+result has rows enough for all threads.
 """
 
 from __future__ import annotations
@@ -111,7 +111,9 @@ def _curve(draft: _Draft, value: str, curve: str) -> str:
     if curve == "Silu":
         return draft.add("Mul", [value, draft.add("Sigmoid", [value], shape)], shape)
     if curve == "Clip":
-        low, high = (draft.constant(np.float32(each)) for each in ((0, 6) if draft.chance(0.5) else (-1, 2)))
+        low, high = (
+            draft.constant(np.array(each, "float32")) for each in ((0, 6) if draft.chance(0.5) else (-1, 2))
+        )
         return draft.add("Clip", [value, low, high], shape)
     return draft.add(curve, [value], shape)
 
@@ -142,14 +144,22 @@ def _convolution(draft: _Draft, value: str) -> str | None:
     work = images * outer * inner // groups * int(np.prod(kernel)) * int(np.prod([max(m, 0) for m in made]))
     if min(made) < 1 or work > MOST_WORK:
         return None
-    weights = draft.numbers(outer, inner // groups, *kernel) / np.float32(np.sqrt(inner // groups * np.prod(kernel)))
+    weights = draft.numbers(outer, inner // groups, *kernel) / np.float32(
+        np.sqrt(inner // groups * np.prod(kernel))
+    )
     operands = [value, draft.constant(weights)]
     if draft.chance(0.7):
         operands.append(draft.constant(draft.numbers(outer)))
     shape = (images, outer, *made)
     rank = draft.rank
     return draft.add(
-        "Conv", operands, shape, strides=[step] * rank, dilations=[dilation] * rank, pads=pads * 2, group=groups
+        "Conv",
+        operands,
+        shape,
+        strides=[step] * rank,
+        dilations=[dilation] * rank,
+        pads=pads * 2,
+        group=groups,
     )
 
 
@@ -166,7 +176,9 @@ def _transposed(draft: _Draft, value: str) -> str | None:
     work = images * outer * inner // groups * int(np.prod(kernel)) * int(np.prod(extents))
     if min(made) < 1 or work > MOST_WORK or images * outer * int(np.prod(made)) > MOST_WORK // 10:
         return None
-    weights = draft.numbers(inner, outer // groups, *kernel) / np.float32(np.sqrt(inner // groups * np.prod(kernel)))
+    weights = draft.numbers(inner, outer // groups, *kernel) / np.float32(
+        np.sqrt(inner // groups * np.prod(kernel))
+    )
     operands = [value, draft.constant(weights)]
     if draft.chance(0.7):
         operands.append(draft.constant(draft.numbers(outer)))
