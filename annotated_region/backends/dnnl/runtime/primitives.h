@@ -17,6 +17,13 @@ inline bool is_blocked_fully(const NamedTag& named) {
   return named.block >= (has_instructions(dnnl::cpu_isa::avx512_core) ? 16 : 8);
 }
 
+// Whether channels are in blocks rather than last. The processor's fastest convolutions with AVX-512 have them last,
+// which costs a copy where channels are joined, and several where they are shuffled besides.
+inline bool prefers_blocks(const Builder& builder) {
+  if (!builder.concatenates_channels()) return false;
+  return !has_instructions(dnnl::cpu_isa::avx512_core) || builder.convolves_groups();
+}
+
 // Candidate layouts for the operand of a convolution, in order of preference; the first with a fast implementation is
 // used. oneDNN would often choose another layout that is equally fast in isolation, but every change of layout costs
 // a reorder, and operands of a sum or a concatenation should agree. So the operand's own layout comes first, and
@@ -29,7 +36,7 @@ inline std::vector<Desc> source_layouts(Builder& builder, int src) {
   std::vector<Desc> layouts;
   if (tag != nullptr && (is_blocked_fully(*tag) || tag->channels_last)) {
     layouts.push_back(retyped(current, type));
-  } else if (builder.concatenates_channels()) {
+  } else if (prefers_blocks(builder)) {
     for (const NamedTag& named : tags_of_rank(static_cast<int>(dims.size()))) {
       if (is_blocked_fully(named) && dims[1] % named.block == 0) layouts.emplace_back(dims, type, named.tag);
     }
@@ -39,10 +46,9 @@ inline std::vector<Desc> source_layouts(Builder& builder, int src) {
   return layouts;
 }
 
-// The preferred layout of a convolution's result: channels last if the processor's fastest convolutions use it, unless
-// the region concatenates channels.
+// The preferred layout of a convolution's result.
 inline Desc preferred_result(Builder& builder, int tensor) {
-  if (!has_instructions(dnnl::cpu_isa::avx512_core) || builder.concatenates_channels()) return builder.any(tensor);
+  if (!has_instructions(dnnl::cpu_isa::avx512_core) || prefers_blocks(builder)) return builder.any(tensor);
   return channels_last(builder.dims(tensor), builder.type(tensor));
 }
 

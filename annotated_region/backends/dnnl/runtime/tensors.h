@@ -89,11 +89,19 @@ class Tensors {
 
   // Whether the region concatenates channels with batch one, which blocked layouts do without a copy.
   bool concatenates_channels() const {
-    for (const NodeRow& node : graph_.nodes) {
-      if (node.kind != Kind::concat || parameters_of<ConcatRow>(node).axis != 1) continue;
-      if (dims_[node.output].size() > 2 && dims_[node.output][0] == 1) return true;
-    }
-    return false;
+    return std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const NodeRow& node) {
+      return node.kind == Kind::concat && parameters_of<ConcatRow>(node).axis == 1 && dims_[node.output].size() > 2 &&
+             dims_[node.output][0] == 1;
+    });
+  }
+
+  // Whether a convolution has groups of several channels, behind which networks shuffle channels.
+  bool convolves_groups() const {
+    return std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [&](const NodeRow& node) {
+      if (node.kind != Kind::convolution) return false;
+      const Dims& kernel = dims_[node.inputs[1]];
+      return kernel.size() > dims_[node.inputs[0]].size() && kernel[2] > 1;
+    });
   }
 
   // Whether the current node may overwrite its operand `tensor` with its result: no later step reads the memory
