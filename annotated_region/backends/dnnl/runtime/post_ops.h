@@ -131,35 +131,6 @@ class PostOps {
   std::string note_;
 };
 
-// Creates a primitive with the node's chain, adds its step and defines the node's result. `make` creates the primitive
-// descriptor from attributes and the layout of the result; the descriptor gives the layouts of data, weights and bias.
-template <typename Make>
-void add_fused(Builder& builder, const NodeRow& node, Desc result, Make make) {
-  PostOps chain(builder, node);
-  if (result.get_format_kind() == dnnl::memory::format_kind::any && chain.has_full_operand()) {
-    result = make(chain.probe(), result).dst_desc();
-  }
-  auto pd = make(chain.settle(result), result);
-  if (is_reference(pd) && chain.accumulates()) {
-    // A sum behind another post-op, or with rows that are far apart: oneDNN adds an operand of its own instead.
-    pd = make(chain.settle(result, /*may_accumulate=*/false), result);
-  }
-  const Desc native = pd.dst_desc();
-  const std::pair<int, Desc> roles[] = {
-      {DNNL_ARG_SRC, pd.src_desc()}, {DNNL_ARG_WEIGHTS, pd.weights_desc()}, {DNNL_ARG_BIAS, pd.bias_desc()}};
-  std::vector<Argument> arguments;
-  for (int index = 0; index < node.inputs.size; ++index) {
-    const auto& [role, desc] = roles[index];
-    arguments.push_back({role, desc, builder.fetch(node.inputs[index], desc)});
-  }
-  Scaling(builder, node).add_arguments(arguments);
-  chain.add_arguments(arguments, native);
-  const Place place = chain.destination(native);
-  arguments.push_back({DNNL_ARG_DST, native, place});
-  builder.add_step(pd, std::move(arguments), layout_name(native) + chain.note());
-  builder.define(node.output, native, place);
-}
-
 // The bias of a product: its third operand, if it has one.
 inline Desc bias_layout(const Builder& builder, const NodeRow& node) {
   return node.inputs.size > 2 ? builder.plain(node.inputs[2]) : Desc();

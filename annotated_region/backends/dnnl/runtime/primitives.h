@@ -79,6 +79,40 @@ void in_steps(Builder& builder, const NodeRow& node, Compute compute) {
   }
 }
 
+// Creates a primitive with the node's chain, adds its step and defines the node's result. `make` creates the primitive
+// descriptor from attributes and the layout of the result; the descriptor gives the layouts of data, weights and bias.
+// `compute` does all of this for a node, for one without its chain if oneDNN appends that by reference code.
+template <typename Make, typename Compute>
+void add_fused(Builder& builder, const NodeRow& node, Desc result, Make make, Compute compute) {
+  PostOps chain(builder, node);
+  if (result.get_format_kind() == dnnl::memory::format_kind::any && chain.has_full_operand()) {
+    result = make(chain.probe(), result).dst_desc();
+  }
+  auto pd = make(chain.settle(result), result);
+  if (is_reference(pd) && chain.accumulates()) {
+    // A sum behind another post-op, or with rows that are far apart: oneDNN adds an operand of its own instead.
+    pd = make(chain.settle(result, /*may_accumulate=*/false), result);
+  }
+  const Desc native = pd.dst_desc();
+  const bool may_split = node.post_ops.size > 0 && node.quantized == nullptr && native.get_data_type() == kFloat;
+  if (is_reference(pd) && may_split && !is_reference(make(Builder::attributes(), result))) {
+    return in_steps(builder, node, compute);
+  }
+  const std::pair<int, Desc> roles[] = {
+      {DNNL_ARG_SRC, pd.src_desc()}, {DNNL_ARG_WEIGHTS, pd.weights_desc()}, {DNNL_ARG_BIAS, pd.bias_desc()}};
+  std::vector<Argument> arguments;
+  for (int index = 0; index < node.inputs.size; ++index) {
+    const auto& [role, desc] = roles[index];
+    arguments.push_back({role, desc, builder.fetch(node.inputs[index], desc)});
+  }
+  Scaling(builder, node).add_arguments(arguments);
+  chain.add_arguments(arguments, native);
+  const Place place = chain.destination(native);
+  arguments.push_back({DNNL_ARG_DST, native, place});
+  builder.add_step(pd, std::move(arguments), layout_name(native) + chain.note());
+  builder.define(node.output, native, place);
+}
+
 // Whether a transposed convolution is done by a product with all taps: oneDNN would use reference code, or fill a vector
 // with a few channels.
 template <typename PrimitiveDesc>
@@ -130,7 +164,8 @@ void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) 
     if (is_done_by_product(builder, node, bare)) return in_steps(builder, node, transposed_product);
     if (node.post_ops.size > 0 && !appends_chain(bare)) return in_steps(builder, node, deconvolution);
   }
-  add_fused(builder, node, result, make);
+  add_fused(builder, node, result, make,
+            [algorithm](Builder& of, const NodeRow& each) { convolve<Forward>(of, each, algorithm); });
 }
 
 inline void convolution(Builder& builder, const NodeRow& node) {
@@ -165,7 +200,7 @@ inline void matmul(Builder& builder, const NodeRow& node) {
   };
   const auto is_slow = [&] { return !is_fast(make(Builder::attributes(), builder.plain(node.output), true)); };
   if (builder.rounds() && is_slow()) builder.stay_in_float32();
-  add_fused(builder, node, builder.plain(node.output), make);
+  add_fused(builder, node, builder.plain(node.output), make, matmul);
 }
 
 // Adds a step from one operand to a result with the same memory order, in place if allowed.
