@@ -42,10 +42,11 @@ def main() -> int:
 
 
 def _cases(target: str, seeds: range) -> Iterator[Case]:
-    return ((str(seed), partial(_checked, seed, target)) for seed in seeds)
+    return ((str(seed), partial(checked, seed, target)) for seed in seeds)
 
 
-def _checked(seed: int, target: str) -> Outcome:
+def checked(seed: int, target: str) -> Outcome:
+    """What becomes of the model of a seed on a target."""
     model, inputs = everyday_model(seed)
     (right,) = by_onnx_runtime(model, inputs)
     try:

@@ -113,8 +113,8 @@ void add_fused(Builder& builder, const NodeRow& node, Desc result, Make make, Co
   builder.define(node.output, native, place);
 }
 
-// Whether a transposed convolution is done by a product with all taps: oneDNN would use reference code, or fill a vector
-// with a few channels.
+// Whether a transposed convolution is done by a product with all taps: oneDNN would use reference code, or fill vectors
+// with few channels.
 template <typename PrimitiveDesc>
 bool is_done_by_product(Builder& builder, const NodeRow& node, const PrimitiveDesc& pd) {
   constexpr int64_t kFewChannels = 8;
@@ -240,11 +240,17 @@ inline void eltwise(Builder& builder, const NodeRow& node) {
     return apply(builder, node, scale, "scale");
   }
   PostOps chain(builder, node);
-  const dnnl::eltwise_forward::primitive_desc pd(cpu(), kInference, algorithm_of(algorithm), desc, desc, alpha, beta,
-                                                 chain.settle(desc, /*may_accumulate=*/false));
+  const auto create = [&](const Desc& layout) {
+    return dnnl::eltwise_forward::primitive_desc(cpu(), kInference, algorithm_of(algorithm), layout, layout, alpha,
+                                                 beta, chain.settle(layout, /*may_accumulate=*/false));
+  };
+  // Of a block that is not full, vector code would compute what is beyond the channels, too.
+  const bool is_fast_so = !is_reference(create(desc));
+  const Desc layout = is_fast_so ? desc : builder.plain(node.inputs[0]);
+  const auto pd = create(layout);
   std::vector<Argument> arguments;
-  chain.add_arguments(arguments, desc);
-  add_pointwise(builder, node, pd, desc, std::move(arguments), chain.note());
+  chain.add_arguments(arguments, layout);
+  add_pointwise(builder, node, pd, layout, std::move(arguments), chain.note());
 }
 
 // The layout of an operand that is combined with one number per channel. With other memory orders, and for images
