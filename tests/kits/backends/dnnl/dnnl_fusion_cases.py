@@ -90,13 +90,13 @@ def _(x: relax.Expr) -> Any:
     return op.add(op.nn.conv2d(joined, const(16, 48, 1, 1)), a)
 
 
-@case("dense_block", (1, 16, 6, 6))
+@case("dense_block", (1, 32, 6, 6))
 def _(x: relax.Expr) -> Any:
     emit = relax.BlockBuilder.current().emit
-    features = emit(op.nn.conv2d(x, const(16, 16, 1, 1)))
+    features = emit(op.nn.conv2d(x, const(32, 16, 1, 1), groups=2))  # so that channels are in blocks
     for step in range(3):
-        y = op.nn.relu(norm(features, 16 + 16 * step))
-        y = emit(op.nn.conv2d(y, const(16, 16 + 16 * step, 3, 3, seed=step, scale=0.1), padding=1))
+        y = op.nn.relu(norm(features, 32 + 16 * step))
+        y = emit(op.nn.conv2d(y, const(16, 32 + 16 * step, 3, 3, seed=step, scale=0.1), padding=1))
         features = emit(op.concat((features, y), axis=1))
     return features
 
