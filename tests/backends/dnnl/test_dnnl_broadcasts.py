@@ -6,12 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from kits.backends.dnnl.dnnl_harness import needs_onednn, offload
-from kits.backends.relax_kit import module, var
+from kits.backends.dnnl.dnnl_harness import answered, needs_onednn
 from tvm import relax
 from tvm.relax import op
-
-import annotated_region as ar
 
 pytestmark = needs_onednn
 
@@ -35,14 +32,6 @@ FUNCTIONS: dict[str, tuple[Callable[..., relax.Expr], Callable[..., np.ndarray]]
     "maximum": (op.maximum, np.maximum),
     "minimum": (op.minimum, np.minimum),
 }
-
-
-def answered(function: Callable[..., relax.Expr], *given: np.ndarray) -> tuple[list[np.ndarray], str]:
-    """What a function computes, and the plan by which it does."""
-    params = [var(f"x{place}", each.shape) for place, each in enumerate(given)]
-    built = offload(ar.partition(module(params, lambda _builder: function(*params)), ["dnnl"], prepare=False))
-    (symbol,) = built.symbols_of("main")
-    return built.call("main", *given), "\n".join(built.plan(symbol))
 
 
 def numbers(shape: Shape, seed: int) -> np.ndarray:

@@ -6,13 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from kits.backends.dnnl.dnnl_harness import needs_onednn, offload, tvm_alone
+from kits.backends.dnnl.dnnl_harness import answered, needs_onednn, tvm_alone
 from kits.backends.dnnl.dnnl_harness import run as run_alone
 from kits.backends.relax_kit import module, var
 from tvm import relax
 from tvm.relax import op
-
-import annotated_region as ar
 
 pytestmark = needs_onednn
 
@@ -26,12 +24,9 @@ def weights(*shape: int, seed: int = 1) -> relax.Expr:
 
 
 def run(make: Callable[..., relax.Expr], *given: np.ndarray) -> tuple[np.ndarray, str]:
-    """What a function computes, and the plan by which it does."""
-    params = [var(f"x{place}", each.shape) for place, each in enumerate(given)]
-    built = offload(ar.partition(module(params, lambda _builder: relax.Tuple([make(*params)])), ["dnnl"]))
-    (found,) = built.call("main", *given)
-    (symbol,) = built.symbols_of("main")
-    return found, "\n".join(built.plan(symbol))
+    """What a function of one result computes, and the plan by which it does."""
+    (found,), plan = answered(lambda *params: relax.Tuple([make(*params)]), *given, prepare=True)
+    return found, plan
 
 
 def plan_of(make: Callable[..., relax.Expr], *given: np.ndarray) -> str:

@@ -18,13 +18,11 @@ from functools import partial
 import numpy as np
 import tvm
 from kits.backends.dnnl.dnnl_harness import external_functions
-from kits.host_machines import linked_machine
-from kits.importing.case_campaign import Case, options_of, run_cases
+from kits.importing.case_campaign import Case, built_for, options_of, run_cases
 from kits.importing.everyday_shapes import everyday_model
 from kits.importing.node_checks import Kind, Outcome
 from kits.onnx_nodes import by_onnx_runtime
 
-import annotated_region as ar
 from annotated_region.errors import AnnotatedRegionError
 
 SMALL = 2e-5
@@ -50,9 +48,7 @@ def checked(seed: int, target: str) -> Outcome:
     model, inputs = everyday_model(seed)
     (right,) = by_onnx_runtime(model, inputs)
     try:
-        mod = ar.from_onnx(model)
-        partitioned = mod if target == "host" else ar.partition(mod, [target])
-        machine = linked_machine(ar.build(partitioned))
+        partitioned, machine = built_for(model, target)
     except AnnotatedRegionError as error:
         return Outcome(Kind.UNBUILT, str(error))
     found = machine["main"](*(tvm.runtime.tensor(array) for array in inputs.values())).numpy()

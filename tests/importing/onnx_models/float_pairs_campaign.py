@@ -19,12 +19,10 @@ from itertools import product
 
 import numpy as np
 import tvm
-from kits.host_machines import linked_machine
-from kits.importing.case_campaign import Case, options_of, run_cases
+from kits.importing.case_campaign import Case, built_for, options_of, run_cases
 from kits.importing.float_pairs import EXTENTS, GROUPS, IN_FRONT, calls_of, pairs_model
 from kits.importing.node_checks import Kind, Outcome
 
-import annotated_region as ar
 from annotated_region.errors import AnnotatedRegionError
 from annotated_region.host_targets import UNOPTIMIZED
 
@@ -55,9 +53,7 @@ def _checked(front: str, extents: str, leaves: bool, target: str) -> Outcome:
         if not labels:
             continue
         try:
-            mod = ar.from_onnx(model)
-            partitioned = mod if target == "host" else ar.partition(mod, [target])
-            machine = linked_machine(ar.build(partitioned, UNOPTIMIZED))
+            _, machine = built_for(model, target, UNOPTIMIZED)
         except AnnotatedRegionError as error:
             return Outcome(Kind.UNBUILT, f"{group}: {error}")
         for images, inputs, right in calls_of(model):

@@ -19,13 +19,11 @@ from itertools import product
 
 import numpy as np
 import tvm
-from kits.host_machines import linked_machine
-from kits.importing.case_campaign import Case, options_of, run_cases
+from kits.importing.case_campaign import Case, built_for, options_of, run_cases
 from kits.importing.node_checks import Kind, Outcome
 from kits.importing.quantized_pairs import BEHIND, IN_FRONT, TYPES, pair_model
 from kits.onnx_nodes import by_onnx_runtime
 
-import annotated_region as ar
 from annotated_region.errors import AnnotatedRegionError
 
 SMALL = 1e-3
@@ -49,9 +47,7 @@ def _checked(front: str, behind: str, type_name: str, target: str) -> Outcome:
     model, inputs = pair_model(front, behind, type_name)
     (right,) = by_onnx_runtime(model, inputs)
     try:
-        mod = ar.from_onnx(model)
-        partitioned = mod if target == "host" else ar.partition(mod, [target])
-        machine = linked_machine(ar.build(partitioned))
+        _, machine = built_for(model, target)
     except AnnotatedRegionError as error:
         return Outcome(Kind.UNBUILT, str(error))
     order = [each.name for each in model.graph.input]

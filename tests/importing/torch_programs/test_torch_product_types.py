@@ -1,5 +1,6 @@
 """Products, and numbers, of other types than float32: the types and numbers of PyTorch."""
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ import annotated_region as ar
 from annotated_region.importing.torch_programs.product_types import of_operand_type
 
 torch: Any = pytest.importorskip("torch", reason="exports programs of PyTorch")
-array_of = pytest.importorskip("kits.torch_halves").array_of
 # PyTorch warns of its own use of its own code.
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
@@ -134,6 +134,7 @@ def test_numbers_that_a_type_does_not_hold_are_read_as_in_pytorch(dtype, target)
     x = (torch.arange(12.0).reshape(2, 6) * 0.3).to(getattr(torch, dtype))
     module = ar.from_exported_program(torch.export.export(Numbers(), (x,)))
     built = ar.build(ar.partition(module, [target]) if target else module)
+    array_of = import_module("kits.torch_halves").array_of
     found = relax.VirtualMachine(built.jit(), tvm.cpu())["main"](tvm.runtime.tensor(array_of(x)))
     for left, right in zip(found, Numbers()(x), strict=True):
         assert left.dtype == dtype

@@ -17,9 +17,15 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import onnx
+import tvm
+from tvm import relax
+
+import annotated_region as ar
+from kits.host_machines import linked_machine
 from kits.importing.node_checks import Kind, Outcome, warm_up
 
-__all__ = ["TARGETS", "options_of", "run_cases"]
+__all__ = ["TARGETS", "built_for", "options_of", "run_cases"]
 
 TARGETS = ("host", "dnnl", "onnxruntime", "openvino")
 SECONDS = 60
@@ -48,6 +54,15 @@ def options_of(description: str, state: str) -> argparse.ArgumentParser:
     parser.add_argument("--summary", action="store_true", help="run nothing, print what is known")
     parser.add_argument("--verbose", action="store_true", help="print refusals, too, each with its case")
     return parser
+
+
+def built_for(
+    model: onnx.ModelProto, target: str, host: str | tvm.target.Target = "llvm"
+) -> tuple[tvm.IRModule, relax.VirtualMachine]:
+    """A model as it is partitioned for a target, and what runs it; what stays is compiled for `host`."""
+    mod = ar.from_onnx(model)
+    partitioned = mod if target == "host" else ar.partition(mod, [target])
+    return partitioned, linked_machine(ar.build(partitioned, host))
 
 
 def run_cases(options: argparse.Namespace, cases: Iterable[Case]) -> int:

@@ -144,23 +144,14 @@ def _convolution(draft: _Draft, value: str) -> str | None:
     work = images * outer * inner // groups * int(np.prod(kernel)) * int(np.prod([max(m, 0) for m in made]))
     if min(made) < 1 or work > MOST_WORK:
         return None
-    weights = draft.numbers(outer, inner // groups, *kernel) / np.float32(
-        np.sqrt(inner // groups * np.prod(kernel))
-    )
-    operands = [value, draft.constant(weights)]
-    if draft.chance(0.7):
-        operands.append(draft.constant(draft.numbers(outer)))
-    shape = (images, outer, *made)
-    rank = draft.rank
-    return draft.add(
-        "Conv",
-        operands,
-        shape,
-        strides=[step] * rank,
-        dilations=[dilation] * rank,
-        pads=pads * 2,
-        group=groups,
-    )
+    attrs = {
+        "strides": [step] * draft.rank,
+        "dilations": [dilation] * draft.rank,
+        "pads": pads * 2,
+        "group": groups,
+    }
+    operands = _weighted(draft, value, (outer, inner // groups, *kernel), outer, groups)
+    return draft.add("Conv", operands, (images, outer, *made), **attrs)
 
 
 def _transposed(draft: _Draft, value: str) -> str | None:
@@ -176,17 +167,23 @@ def _transposed(draft: _Draft, value: str) -> str | None:
     work = images * outer * inner // groups * int(np.prod(kernel)) * int(np.prod(extents))
     if min(made) < 1 or work > MOST_WORK or images * outer * int(np.prod(made)) > MOST_WORK // 10:
         return None
-    weights = draft.numbers(inner, outer // groups, *kernel) / np.float32(
-        np.sqrt(inner // groups * np.prod(kernel))
-    )
-    operands = [value, draft.constant(weights)]
+    attrs = {
+        "strides": [step] * draft.rank,
+        "dilations": [dilation] * draft.rank,
+        "pads": pads * 2,
+        "group": groups,
+    }
+    operands = _weighted(draft, value, (inner, outer // groups, *kernel), outer, groups)
+    return draft.add("ConvTranspose", operands, (images, outer, *made), **attrs)
+
+
+def _weighted(draft: _Draft, value: str, weights: tuple[int, ...], outer: int, groups: int) -> list[str]:
+    """The operands of a convolution: data, weights of these extents, and perhaps a bias."""
+    terms = draft.shapes[value][1] // groups * np.prod(weights[2:])
+    operands = [value, draft.constant(draft.numbers(*weights) / np.float32(np.sqrt(terms)))]
     if draft.chance(0.7):
         operands.append(draft.constant(draft.numbers(outer)))
-    rank = draft.rank
-    return draft.add(
-        "ConvTranspose", operands, (images, outer, *made),
-        strides=[step] * rank, dilations=[dilation] * rank, pads=pads * 2, group=groups,
-    )  # fmt: skip
+    return operands
 
 
 def _window(draft: _Draft, value: str) -> str | None:

@@ -40,6 +40,20 @@ inline void add_plain_kernel(Builder& builder, const NodeRow& node, Kernel kerne
   builder.define(node.output, desc, place);
 }
 
+// The depth, height and width of a convolution, as `Axis` of extents before and behind it, taps, stride, step between
+// taps, and padding in front; the axes that it lacks have one element.
+template <typename Axis, typename Row>
+std::array<Axis, 3> spatial_axes(const Dims& data, const Dims& kernel, const Dims& out, const Row& given) {
+  const Dims strides = dims_of(given.strides), dilation = dims_of(given.dilation), before = dims_of(given.before);
+  std::array<Axis, 3> axes{};
+  const size_t count = strides.size();
+  for (size_t axis = 0; axis < count; ++axis) {
+    axes[3 - count + axis] = {data[axis + 2], out[axis + 2],      kernel[kernel.size() - count + axis],
+                              strides[axis],  dilation[axis] + 1, before[axis]};
+  }
+  return axes;
+}
+
 // A row of an operand and the stride of its elements, which is 0 for a broadcast element.
 template <typename T>
 struct Line {

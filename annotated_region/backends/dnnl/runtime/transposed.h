@@ -60,14 +60,8 @@ struct Spreading {
 
 inline Spreading spreading(const Dims& data, const Dims& kernel, const Dims& out, const ConvolutionRow& given) {
   const bool has_groups = kernel.size() > data.size();
-  Spreading made{data[0], has_groups ? kernel[0] : 1, kernel[has_groups ? 1 : 0], {}};
-  const Dims strides = dims_of(given.strides), dilation = dims_of(given.dilation), before = dims_of(given.before);
-  const size_t count = strides.size();
-  for (size_t axis = 0; axis < count; ++axis) {
-    made.axes[3 - count + axis] = {data[axis + 2], out[axis + 2],      kernel[kernel.size() - count + axis],
-                                   strides[axis],  dilation[axis] + 1, before[axis]};
-  }
-  return made;
+  return {data[0], has_groups ? kernel[0] : 1, kernel[has_groups ? 1 : 0],
+          spatial_axes<SpreadAxis>(data, kernel, out, given)};
 }
 
 // The kernel (groups, out, in, taps ...) in the order groups, in, taps, out: the right side of a product.

@@ -25,14 +25,7 @@ struct WholeConvolutionShape {
 
 inline WholeConvolutionShape whole_convolution_shape(const Dims& data, const Dims& kernel, const Dims& out,
                                                      const WholeConvolutionRow& given) {
-  WholeConvolutionShape shape{data[1], out[1], kernel.size() > data.size() ? kernel[0] : 1, {}};
-  const Dims strides = dims_of(given.strides), dilation = dims_of(given.dilation), before = dims_of(given.before);
-  const size_t count = strides.size();
-  for (size_t axis = 0; axis < count; ++axis) {
-    shape.axes[3 - count + axis] = {data[axis + 2],    out[axis + 2],      kernel[kernel.size() - count + axis],
-                                    strides[axis], dilation[axis] + 1, before[axis]};
-  }
-  return shape;
+  return {data[1], out[1], kernel.size() > data.size() ? kernel[0] : 1, spatial_axes<Axis>(data, kernel, out, given)};
 }
 
 // Unsigned, so that overflow wraps around.

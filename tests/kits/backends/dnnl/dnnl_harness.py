@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -14,8 +14,10 @@ from tvm import relax
 import annotated_region as ar
 from annotated_region.backends.dnnl import installation
 from annotated_region.host_targets import UNOPTIMIZED
+from kits.backends import relax_kit
 from kits.backends.dnnl.dnnl_cases import module_of
 from kits.backends.dnnl.dnnl_transformer_cases import CASES
+from kits.backends.relax_kit import var
 from kits.host_machines import host_machine
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "Offloaded",
     "all_cases",
     "all_cases_on_host",
+    "answered",
     "external_functions",
     "joined",
     "needs_onednn",
@@ -104,6 +107,17 @@ def offload(module: tvm.IRModule, **options: object) -> Offloaded:
     partitioned = ar.partition(module, ["dnnl"], prepare=False)
     library = ar.build(partitioned, UNOPTIMIZED, options={"dnnl": options} if options else None).jit()
     return Offloaded(partitioned, library, relax.VirtualMachine(library, tvm.cpu()))
+
+
+def answered(
+    function: Callable[..., relax.Expr], *given: np.ndarray, prepare: bool = False
+) -> tuple[list[np.ndarray], str]:
+    """What a function computes as one region, and the plan by which it does."""
+    params = [var(f"x{place}", each.shape) for place, each in enumerate(given)]
+    mod = relax_kit.module(params, lambda _builder: function(*params))
+    built = offload(ar.partition(mod, ["dnnl"], prepare=prepare))
+    (symbol,) = built.symbols_of("main")
+    return built.call("main", *given), "\n".join(built.plan(symbol))
 
 
 def run(machine: relax.VirtualMachine, name: str, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
