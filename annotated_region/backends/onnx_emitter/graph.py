@@ -86,6 +86,8 @@ class Graph:
         The convolutions of one channel with strides between columns whose result may have a single column.
     single_pixels
         The convolutions of each channel by itself whose result has symbolic extents, and may have one pixel.
+    repeated_images
+        The results of arithmetic with an operand that is repeated along the first axis, of symbolic extent.
     """
 
     name: str
@@ -100,6 +102,7 @@ class Graph:
     open_sums: set[str] = field(default_factory=set)
     single_columns: set[str] = field(default_factory=set)
     single_pixels: set[str] = field(default_factory=set)
+    repeated_images: set[str] = field(default_factory=set)
     _interned: dict[tuple[str, tuple[int, ...], bytes], str] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
 
@@ -227,7 +230,8 @@ class Graph:
             for each in self.operators
         ]
         self.dtypes[new] = self.dtypes.pop(old)
-        for names in (self.fitting, self.open_sums, self.single_columns, self.single_pixels):
+        noted = self.fitting, self.open_sums, self.single_columns, self.single_pixels, self.repeated_images
+        for names in noted:
             if old in names:
                 names.add(new)
 

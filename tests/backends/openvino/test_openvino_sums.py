@@ -12,6 +12,7 @@ from tvm import relax, tirx
 from tvm.relax import op
 
 import annotated_region as ar
+from annotated_region.backends.onnx_emitter import emit
 from annotated_region.backends.onnx_emitter.graph import Graph
 from annotated_region.backends.openvino.kernels import DIALECT
 from annotated_region.backends.openvino.repairs.repairing import repair
@@ -75,6 +76,21 @@ def test_a_sum_reads_a_copy_of_a_convolution_of_few_channels_alone(channels, cop
     kernel = graph.constant(np.ones((8, channels, 2, 2), "float32"))
     (image,) = graph.add("Conv", ("x", kernel), 1, {"strides": [1, 1]})
     graph.add("Add", ("z", image), 1, {})
+    repair(graph)
+    assert [each.kind for each in graph.operators].count("Max") == copies
+
+
+@pytest.mark.parametrize("kind", ["add", "subtract"])
+@pytest.mark.parametrize(("count", "images", "copies"), [("n", 1, 1), ("n", "n", 0), (2, 1, 0), (1, 1, 0)])
+def test_a_sum_with_one_image_for_any_number_reads_a_copy_of_a_convolution(count, images, copies, kind):
+    """Without images, OpenVINO writes the other operand into the memory of a result that has none."""
+    n = tirx.Var("n", "int64")
+    x, z = (
+        var(name, (n if extent == "n" else extent, 8, 5, 4)) for name, extent in (("x", count), ("z", images))
+    )
+    kernel = relax.const(np.ones((8, 8, 1, 1), "float32"))
+    mod = module([x, z], lambda builder: getattr(op, kind)(z, builder.emit(op.nn.conv2d(x, kernel))))
+    graph = emit(mod["main"], DIALECT).graph
     repair(graph)
     assert [each.kind for each in graph.operators].count("Max") == copies
 

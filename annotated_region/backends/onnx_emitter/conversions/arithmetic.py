@@ -7,6 +7,7 @@ import math
 from annotated_region.backends.onnx_emitter.conversions.integers import floor_quotient
 from annotated_region.backends.onnx_emitter.emission import Emission, literal
 from annotated_region.backends.onnx_emitter.registry import converter
+from annotated_region.targets.extents import UNKNOWN_EXTENT
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.translation import require
 
@@ -97,7 +98,16 @@ def _binary(emission: Emission, op: OpView) -> str:
     left, right = (emission.operand(argument) for argument in op.args)
     if op.name == "relax.power":
         require(is_float(emission.dtype(left)), "a power of integers")
-    return emission.node(BINARY[op.name], left, right)
+    result = emission.node(BINARY[op.name], left, right)
+    if _repeats_an_image(op):
+        emission.graph.repeated_images.add(result)
+    return result
+
+
+def _repeats_an_image(op: OpView) -> bool:
+    """Whether an operand is repeated along the first axis, whose extent is symbolic."""
+    left, right = op.tensor_extents
+    return len(left) == len(right) and {1, UNKNOWN_EXTENT} == {*left[:1], *right[:1]}
 
 
 @converter("relax.floor_divide")

@@ -32,6 +32,12 @@ be the other operand alone, most often of symbolic extents:
     c = Conv(x, w), y = Add(Max(c, c), z)        right
     y = BatchNormalization(Conv(x, w), ...)        the same, if its parameters are computed
 
+A sum with a convolution, and with one image for any number of them, is computed in the memory of its result;
+if there are no images, the other operand is written there nevertheless, and destroys what lies behind:
+
+    y = Add(Conv(x, w), z)        crashes later, if x is (0, 8, 4, 4), and z is (1, 8, 4, 4)
+    c = Conv(x, w), y = Add(Max(c, c), z)        right
+
 A permutation in front of a convolution becomes an order of axes in memory; that memory is given to others too
 early, if a view shares it:
 
@@ -42,6 +48,7 @@ early, if a view shares it:
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -113,26 +120,29 @@ def _apart_from_pixels(graph: Graph, sources: ValueSources, operator: Operator) 
 
 
 def _apart_from_sums(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; a sum reads copies of what is computed from a convolution of few channels."""
+    """The operator; a sum reads copies of what is computed from a convolution of few channels, and of any
+    convolution if the other operand may be one image for none.
+    """
     is_sum = operator.kind in ("Add", "Sub") and not sources.constants.intersection(operator.inputs)
     is_norm = operator.kind == "BatchNormalization" and not sources.constants.issuperset(operator.inputs[1:])
     if not is_sum and not is_norm:
         return (operator,)
+    most = sys.maxsize if graph.repeated_images.intersection(operator.outputs) else _FEW
     copies: list[Operator] = []
     for name in dict.fromkeys(operator.inputs):
-        if _has_few(graph, sources, name):
+        if _is_convolved(graph, sources, name, most):
             copy, operator = reading_a_copy(graph, operator, name)
             copies.append(copy)
     return (*copies, operator)
 
 
-def _has_few(graph: Graph, sources: ValueSources, name: str) -> bool:
-    """Whether a value is computed from a convolution of at most `_FEW` channels, or of unknown ones."""
+def _is_convolved(graph: Graph, sources: ValueSources, name: str, most: int) -> bool:
+    """Whether a value is computed from a convolution of at most `most` channels, or of unknown ones."""
     maker = source_of(sources, name, lambda maker: maker.kind == "Conv")
     if maker is None:
         return False
     shape = kernel_shape(graph, sources, maker)
-    return shape is None or shape[1] <= _FEW
+    return shape is None or shape[1] <= most
 
 
 def _apart_from_views(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
