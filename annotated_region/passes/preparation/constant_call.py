@@ -11,7 +11,7 @@ import numpy as np
 from annotated_region.arrays import NUMPY_DTYPES
 from annotated_region.passes.preparation.tensors import FLOATS
 
-__all__ = ["ConstantCall", "Evaluator", "kind_of", "of_kinds", "without_nan"]
+__all__ = ["ConstantCall", "Evaluator", "are_in", "kind_of", "of_kinds", "without_nan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +63,10 @@ def without_nan(evaluate: Evaluator) -> Evaluator:
         return None if has_nan else evaluate(call)
 
     return evaluate_numbers
+
+
+def are_in(indices: np.ndarray, limit: int) -> bool:
+    """Whether there are indices, and all are nonnegative and within bounds."""
+    if indices.dtype.kind not in "iu" or indices.size == 0:
+        return False
+    return bool(indices.min() >= 0 and indices.max() < limit)

@@ -1,7 +1,7 @@
 """Evaluators with numpy that agree with compiled code, one for each Relax op.
 
 Ops that move or select data are here; elementwise functions are in `constant_functions`, reductions in
-`constant_reductions`, convolutions in `constant_convolutions`.
+`constant_reductions`, convolutions in `constant_convolutions`, scattered writes in `constant_updates`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Callable
 import numpy as np
 
 from annotated_region.arrays import NUMPY_DTYPES
-from annotated_region.passes.preparation.constant_call import ConstantCall, Evaluator, kind_of
+from annotated_region.passes.preparation.constant_call import ConstantCall, Evaluator, are_in, kind_of
 from annotated_region.passes.preparation.constant_convolutions import CONVOLUTIONS
 from annotated_region.passes.preparation.constant_functions import FUNCTIONS
 from annotated_region.passes.preparation.constant_reductions import REDUCTIONS
+from annotated_region.passes.preparation.constant_updates import UPDATES
 from annotated_region.passes.preparation.tensors import FLOATS
 
 __all__ = ["EVALUATORS"]
@@ -86,22 +87,15 @@ def _take(call: ConstantCall) -> np.ndarray | None:
     array, indices = call.args
     axis = call.attrs["axis"]
     limit = array.size if axis is None else array.shape[axis]
-    if not _are_in(indices, limit):
+    if not are_in(indices, limit):
         return None
     return np.asarray(np.take(array, indices, axis))
-
-
-def _are_in(indices: np.ndarray, limit: int) -> bool:
-    """Whether there are indices, and all are nonnegative and within bounds."""
-    if indices.dtype.kind not in "iu" or indices.size == 0:
-        return False
-    return bool(indices.min() >= 0 and indices.max() < limit)
 
 
 def _index_tensor(call: ConstantCall) -> np.ndarray | None:
     array: np.ndarray
     array, indices = call.args
-    if not all(_are_in(each, limit) for each, limit in zip(indices, array.shape, strict=False)):
+    if not all(are_in(each, limit) for each, limit in zip(indices, array.shape, strict=False)):
         return None
     return np.asarray(array[tuple(indices)])
 
@@ -114,7 +108,7 @@ def _gather_elements(call: ConstantCall) -> np.ndarray | None:
     axis = call.attrs["axis"] % array.ndim
     covered = [*indices.shape[:axis], array.shape[axis], *indices.shape[axis + 1 :]]
     part = array[tuple(map(slice, covered))]
-    if not _are_in(indices, array.shape[axis]) or list(part.shape) != covered:
+    if not are_in(indices, array.shape[axis]) or list(part.shape) != covered:
         return None
     return np.asarray(np.take_along_axis(part, indices, axis))
 
@@ -122,7 +116,7 @@ def _gather_elements(call: ConstantCall) -> np.ndarray | None:
 def _gather_nd(call: ConstantCall) -> np.ndarray | None:
     array, indices = call.args
     parts = np.moveaxis(indices, -1, 0)
-    if call.attrs["batch_dims"] or not all(map(_are_in, parts, array.shape)):
+    if call.attrs["batch_dims"] or not all(map(are_in, parts, array.shape)):
         return None
     return np.asarray(array[tuple(parts)])
 
@@ -215,4 +209,5 @@ EVALUATORS: dict[str, Evaluator] = {
     **FUNCTIONS,
     **REDUCTIONS,
     **CONVOLUTIONS,
+    **UPDATES,
 }

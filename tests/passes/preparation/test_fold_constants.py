@@ -148,6 +148,10 @@ def cases() -> Iterator[relax.Expr]:
     yield op.gather_elements(matrix, of([[2, 0, 1, 1]], "int64"), 1)
     yield op.gather_elements(matrix, of([[1, 0]], "int64"), 0)
     yield op.gather_nd(matrix, of([[1, 2], [0, 0], [1, 1]], "int64"))
+    yield op.scatter_nd(matrix, of([[1, 2], [0, 0]], "int64"), of([50, 60], "int64"))
+    yield op.scatter_nd(matrix, of([[1]], "int64"), of([[8, 9, 10]], "int64"))
+    yield op.scatter_elements(matrix, of([[2, 0], [1, 2]], "int64"), of([[1, 2], [3, 4]], "int64"), 1)
+    yield op.scatter_elements(matrix, of([[1, 0, 0]], "int64"), of([[7, 8, 9]], "int64"), -2)
     yield op.one_hot(of([2, 0], "int64"), relax.prim_value(3), relax.prim_value(1), 4, -1)
     yield op.nn.pad(of([[1.5, 2.0]]), [1, 0, 0, 2], "constant", 3.0)
     yield op.astype(BOOLEANS[0], "float32")
@@ -306,6 +310,13 @@ REFUSED = {
     "an exponent below zero": lambda: op.power(of([2], "int32"), of([-1], "int32")),
     "the maximum of NaN": lambda: op.maximum(of([float("nan")]), of([1.0])),
     "an index out of bounds": lambda: op.take(constant(3), of([3], "int64"), axis=0),
+    "a place written twice": lambda: op.scatter_nd(
+        constant(3), of([[1], [1]], "int64"), of([1.0, 2.0]), "update"
+    ),
+    "a place counted from the end": lambda: op.scatter_elements(
+        constant(3), of([-1], "int64"), of([1.0]), 0, "update"
+    ),
+    "a sum with what is there": lambda: op.scatter_nd(constant(3), of([[1]], "int64"), of([1.0]), "add"),
     "what int8 is computed with": lambda: op.dequantize(of([1, 2], "int8"), of(0.5), of(0, "int8")),
     "a scale of another type": lambda: op.dequantize(of(1, "int8"), of(0.5, "float16"), of(0, "int8")),
     "a difference beyond int32": lambda: op.dequantize(of(-(2**31), "int32"), of(0.5), of(1, "int32")),
