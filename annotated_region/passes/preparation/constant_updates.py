@@ -1,4 +1,4 @@
-"""Evaluators of scattered writes, such as the positions that PyTorch assigns in place (``positions[..., 0] = x``).
+"""Evaluators of scattered writes, such as positions that PyTorch assigns in place (`positions[..., 0] = x`).
 
 Declined are indices that are negative or out of bounds, and places that are written twice, because compiled
 code chooses the order of the writes.
