@@ -35,6 +35,9 @@ extern "C" void all(const float* from, float* to, int64_t size) {
 extern "C" void powers(const float* from, float* to, int64_t size) {
   for (int64_t i = 0; i < size; ++i) to[i] = annotated_region_dnnl::exponential(from[i]);
 }
+extern "C" void decays(const float* from, float* to, int64_t size) {
+  for (int64_t i = 0; i < size; ++i) to[i] = annotated_region_dnnl::decay(from[i]);
+}
 """
 
 
@@ -99,3 +102,12 @@ def test_the_error_function_of_what_is_no_number_or_has_no_end(library: ctypes.C
     result = computed(library, "gauss_error", numbers)
     np.testing.assert_array_equal(result, np.array([np.nan, 1.0, -1.0, 0.0, -0.0], "float32"))
     assert list(np.signbit(result[3:])) == [False, True]
+
+
+def test_exponentials_of_what_is_not_positive_have_the_same_bits(library: ctypes.CDLL) -> None:
+    """Up to 0 one factor suffices for the exponent; NaN of any payload stays NaN."""
+    payloads = np.array([0x7FC00001, 0xFFC00001, 0x7F800200, 0x7FFFFFFF], "uint32").view("float32")
+    edges = np.array([0.0, -0.0, -87.33654, -87.33655, -103.0, -1e30, -np.inf], "float32")
+    steps = -np.linspace(0, 90, 90_001, dtype="float32")
+    numbers = np.concatenate([-np.abs(numbers_of_all_sizes()), steps, edges, payloads])
+    np.testing.assert_array_equal(computed(library, "decays", numbers), computed(library, "powers", numbers))

@@ -112,7 +112,7 @@ struct AttentionOfRows {
 
  private:
   // What a sum relative to one largest score is multiplied by to be relative to another one; both may be -infinity.
-  static float factor(float from, float to) { return from == to ? 1.0f : exponential(from - to); }
+  static float factor(float from, float to) { return from == to ? 1.0f : decay(from - to); }
 
   void join_line(const float* from, int64_t line, float* to) const {
     const auto largest_of = [&](int64_t share) { return from[share * left() + all_lines() * width() + line]; };

@@ -32,7 +32,7 @@ ANNOTATED_REGION_CLONES float powers(float* scores, int64_t size, float largest)
   float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < size; ++i) {
-    scores[i] = exponential(scores[i] - largest);
+    scores[i] = decay(scores[i] - largest);
     sum += scores[i];
   }
   return sum;
@@ -49,7 +49,7 @@ ANNOTATED_REGION_CLONES void normalized_powers(float* row, int64_t size, float l
 ANNOTATED_REGION_CLONES void logarithms_of_shares(float* row, int64_t size, float largest) {
   float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < size; ++i) sum += exponential(row[i] - largest);
+  for (int64_t i = 0; i < size; ++i) sum += decay(row[i] - largest);
   const float shift = logarithm(sum);
 #pragma omp simd
   for (int64_t i = 0; i < size; ++i) row[i] = (row[i] - largest) - shift;
@@ -73,7 +73,7 @@ ANNOTATED_REGION_CLONES void softmax_columns(const float* from, float* to, int64
 #pragma omp simd
     for (int64_t i = 0; i < width; ++i) {
       const float rest = from[row * stride + i] - largest[i];
-      const float power = exponential(rest);
+      const float power = decay(rest);
       sum[i] += power;
       to[row * stride + i] = logarithms ? rest : power;
     }

@@ -34,24 +34,45 @@ inline __attribute__((always_inline)) T polynomial(T x, T sum, T next, Rest... r
   return polynomial(x, sum * x + next, rest...);
 }
 
-// exp with an error of at most two units in the last place; 0 where the result would be subnormal. Cody and Waite's
-// range reduction to [-ln 2 / 2, ln 2 / 2], then the polynomial of Cephes.
-inline __attribute__((always_inline)) float exponential(float x) {
-  const float low = -87.3365448f;
-  const float high = 88.7228394f;
-  const float bounded = x < low ? low : (x > high ? high : x);
-  const float turns = bounded * 1.44269504f + 12582912.0f;  // rounds to whole numbers
+// exp in two factors: power * 2^turns, for turns of -126 to 127 at least, with an error of at most two units in the last
+// place. Cody and Waite's range reduction to [-ln 2 / 2, ln 2 / 2], then the polynomial of Cephes.
+struct Exponential {
+  float power, turns;  // a whole number of turns, behind 1.5 * 2^23: the last bits are those of the number
+};
+inline __attribute__((always_inline)) Exponential exponential_in_factors(float x) {
+  const float turns = x * 1.44269504f + 12582912.0f;  // rounds to whole numbers
   const float whole = turns - 12582912.0f;
-  const float rest = (bounded - whole * 0.693359375f) + whole * 2.12194440e-4f;
+  const float rest = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
   const float highest = polynomial(rest, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
                                    1.6666665459e-1f, 5.0000001201e-1f);
-  const float power = highest * rest * rest + rest + 1.0f;
+  return {highest * rest * rest + rest + 1.0f, turns};
+}
+
+constexpr float kLowestExponent = -87.3365448f;  // the power of anything below is subnormal
+
+// exp; 0 where the result would be subnormal.
+inline __attribute__((always_inline)) float exponential(float x) {
+  const float high = 88.7228394f;
+  const auto [power, turns] = exponential_in_factors(x < kLowestExponent ? kLowestExponent : (x > high ? high : x));
   // Read from the low bits of the sum; a cast would be undefined for NaN.
   const int32_t exponent = bits_as<int32_t>(turns) - 0x4b400000;
   const int32_t half = exponent / 2;  // in two steps, so that the largest results do not overflow early
   const float first = bits_as<float>(static_cast<uint32_t>(half + 127) << 23);
   const float second = bits_as<float>(static_cast<uint32_t>(exponent - half + 127) << 23);
-  return x < low ? 0.0f : power * first * second;
+  return x < kLowestExponent ? 0.0f : power * first * second;
+}
+
+// The same bits for numbers from kLowestExponent to 0, and NaN for NaN, in half the instructions: one factor suffices.
+inline __attribute__((always_inline)) float bounded_decay(float x) {
+  const auto [power, turns] = exponential_in_factors(x);
+  // Shifted, the bits of 1.5 * 2^23 vanish. The product keeps NaN, whatever the factor.
+  return power * bits_as<float>((bits_as<uint32_t>(turns) << 23) + 0x3f800000u);
+}
+
+// The same for all numbers up to 0.
+inline __attribute__((always_inline)) float decay(float x) {
+  const float power = bounded_decay(x < kLowestExponent ? kLowestExponent : x);
+  return x < kLowestExponent ? 0.0f : power;
 }
 
 // log, computed in double precision and rounded once: the nearest float32, except for about one in ten million
@@ -89,7 +110,7 @@ inline __attribute__((always_inline)) float gauss_error(float x) {
   const float bounded = size > 4.0f ? 4.0f : size;
   const float left = polynomial(bounded, -1.61406160e-6f, 4.55906229e-5f, -5.92769531e-4f, 4.74022236e-3f,
                                 -2.63647176e-2f, 1.09978244e-1f, 6.31937087e-1f, 1.13016665f, -3.03212961e-4f);
-  const float far = __builtin_copysignf(1.0f - exponential(-left), x);
+  const float far = __builtin_copysignf(1.0f - bounded_decay(-left), x);
   return size < 1.0f ? x * odd + x : far;
 }
 
@@ -114,12 +135,8 @@ inline __attribute__((always_inline)) float gauss_linear(float x) {
   const float whole = __builtin_fabsf(x);
   const float size = whole > 20.0f ? 20.0f : whole;
   const float t = 1.0f / (1.0f + 0.231641889f * size);
-  float tail = 0.530702715f;
-  tail = tail * t - 0.726576014f;
-  tail = tail * t + 0.710706870f;
-  tail = tail * t - 0.142248368f;
-  tail = tail * t + 0.127414796f;
-  const float rest = size * tail * t * exponential(-0.5f * size * size);
+  const float tail = polynomial(t, 0.530702715f, -0.726576014f, 0.710706870f, -0.142248368f, 0.127414796f);
+  const float rest = size * tail * t * decay(-0.5f * size * size);
   const float result = (x > 0.0f ? x : 0.0f) - rest;
   return x == -INFINITY ? NAN : result;
 }
@@ -133,7 +150,7 @@ ANNOTATED_REGION_CLONES void gelu_run(const float* from, float* to, int64_t size
 ANNOTATED_REGION_CLONES void silu_run(const float* from, float* to, int64_t size) {
 #pragma omp simd
   for (int64_t i = 0; i < size; ++i) {
-    const float power = exponential(-__builtin_fabsf(from[i]));
+    const float power = decay(-__builtin_fabsf(from[i]));
     to[i] = from[i] * ((from[i] < 0.0f ? power : 1.0f) / (1.0f + power));
   }
 }
