@@ -227,6 +227,15 @@ def _requantize(graph: Graph, node: Node, operands: Sequence[Shape], result: Sha
         yield f"quantizes {graph.dtype(node.inputs[0])} to {graph.dtype(node.output)}"
 
 
+def _lookup(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    data, table = operands
+    yield from _same(graph, node, [data], result)
+    if not same_dim(volume(table), 256):
+        yield "the table does not have a result for each byte"
+    if graph.dtype(node.inputs[0]) not in BYTES or graph.dtype(node.output) not in BYTES:
+        yield f"looks up {graph.dtype(node.output)} by {graph.dtype(node.inputs[0])}"
+
+
 def _gather(_graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
     assert isinstance(node.parameters, Gather)
     data, *indices = operands
@@ -367,6 +376,7 @@ LAWS: Mapping[Kind, Law] = {
     Kind.QUANTIZE: _scales,
     Kind.DEQUANTIZE: _scales,
     Kind.REQUANTIZE: _requantize,
+    Kind.LOOKUP: _lookup,
     Kind.CAST: _same,
     Kind.ERROR_FUNCTION: _same,
     Kind.EXPONENTIAL: _same,

@@ -34,6 +34,7 @@ OTHERS = (
     Kind.QUANTIZE,
     Kind.DEQUANTIZE,
     Kind.REQUANTIZE,
+    Kind.LOOKUP,
     Kind.CAST,
     Kind.WHOLE,
     Kind.WHOLE_MATMUL,

@@ -107,6 +107,7 @@ class Kind(Enum):
     QUANTIZE = "quantize"
     DEQUANTIZE = "dequantize"
     REQUANTIZE = "requantize"
+    LOOKUP = "lookup"
     WHOLE = "whole"
     WHOLE_MATMUL = "whole_matmul"
     WHOLE_CONVOLUTION = "whole_convolution"

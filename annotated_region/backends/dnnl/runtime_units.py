@@ -59,6 +59,7 @@ ELEMENT_FILES = (
     "concat.h",
     "quantization.h",
     "requantization.h",
+    "lookup.h",
 )
 """The builders of nodes that move values, or compute with few values for each."""
 

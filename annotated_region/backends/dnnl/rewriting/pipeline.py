@@ -9,7 +9,8 @@
 | `JoinLinearFunctions` | composes the factors that remain after attention |
 | `SinkViews` | makes arithmetic adjacent to its product, across views |
 | `MakeDynamicProducts`, `SinkViews` | makes products of bytes adjacent to their users |
-| `LowerDequantization`, `MakeInt8Products` | `Fuse` must see int8 products |
+| `LowerDequantization`, `TabulateFunctions` | functions of bytes must have no views inside |
+| `MakeInt8Products` | `Fuse` must see int8 products |
 | `QuantizeParts`, `RoundInChains` | chains of int8 products must not be cut by concatenations and roundings |
 | `RequantizeChannels` | `Fuse` would merge what it looks for |
 | `Fuse` | |
@@ -36,6 +37,7 @@ from annotated_region.backends.dnnl.rewriting.int8_results import (
     RoundInChains,
     StoreInt8Results,
 )
+from annotated_region.backends.dnnl.rewriting.int8_tables import TabulateFunctions
 from annotated_region.backends.dnnl.rewriting.joining import JoinProducts
 from annotated_region.backends.dnnl.rewriting.linear import JoinLinearFunctions
 from annotated_region.backends.dnnl.rewriting.lrn import RebuildLocalResponse
@@ -61,6 +63,7 @@ NORMALIZATION: tuple[type[Rewrite], ...] = (
 DYNAMIC: tuple[type[Rewrite], ...] = (MakeDynamicProducts, SinkViews)
 INT8: tuple[type[Rewrite], ...] = (
     LowerDequantization,
+    TabulateFunctions,
     MakeInt8Products,
     QuantizeParts,
     RoundInChains,
