@@ -17,6 +17,7 @@ It runs first, on an imported module. The rules and patterns of targets are writ
     (1, C, 1, 1). ``add`` and ``multiply`` have a constant operand on the right.
 *   No call has only constant arguments, if numpy can evaluate it exactly; constants are direct operands of
     the calls that use them. ONNX Gemm, for example, becomes ``matmul(x, weight)`` with the transpose folded.
+*   A scatter to a box of constant indices is a concatenation, as PyTorch's assignment to a slice.
 *   ONNX ``Sum``, ``Mean``, ``Max`` and ``Min`` are chains of binary ops, not reductions of a ``stack``.
 *   Ops that the importer has already lowered (ONNX ``Clip``, some ``Pad`` and ``Tile``) are raised, if it is
     proved that TVM lowers them to the same code; ``Clip`` becomes ``relu`` or ``clip``.
@@ -67,6 +68,7 @@ from annotated_region.passes.host_repairs.negative_places import take_from_the_f
 from annotated_region.passes.host_repairs.running_counts import count_in_whole_numbers
 from annotated_region.passes.module_pass import module_pass
 from annotated_region.passes.preparation import (
+    assign_boxes,
     fold_affine,
     fold_batch_norm,
     fold_constants,
@@ -103,6 +105,7 @@ REWRITES = (
     + compute_elements.REWRITES
     + join_bounds.REWRITES
     + unstack_reductions.REWRITES
+    + assign_boxes.REWRITES
     + take_quantized.REWRITES
     + fold_padding.REWRITES
     + recognize_activations.REWRITES

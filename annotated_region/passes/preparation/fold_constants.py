@@ -18,8 +18,9 @@ the module (see `FREE_ELEMENTS`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 import tvm
@@ -31,52 +32,74 @@ from annotated_region.passes.preparation.editor import Editor, Rewrite
 from annotated_region.passes.preparation.tensors import constant_of, integers_of, rounded_once, static_shape
 from annotated_region.targets.op_view import OpView
 
-__all__ = ["REWRITES", "fold_constants"]
+__all__ = ["REWRITES", "fold_constants", "value_of_constants"]
 
 FREE_ELEMENTS = 1 << 20  # a result may exceed the size of its arguments only up to this many elements
+MOST_ELEMENTS = 1 << 25  # of a value that is looked at, and not made part of the module
+
+ConstantTensor: TypeAlias = Callable[[relax.Expr], np.ndarray | None]
+"""The value of a constant tensor; None of other tensors."""
 
 
 def fold_constants(view: OpView, editor: Editor) -> relax.Expr | None:
     """The constant that the call computes; None if some argument is not constant or the op is not exact."""
-    call = _constant_call(view, editor)
-    if call is None or _grows_too_much(call):
-        return None
+    call = _constant_call(view, editor, editor.constant)
+    result = None if call is None or _grows_too_much(call) else _result(view, call)
+    return None if result is None else constant_of(result)
+
+
+def value_of_constants(expr: relax.Expr, editor: Editor) -> np.ndarray | None:
+    """The value of an expression of constants, also if it is too large for a constant of the module.
+
+    None if something in it is not constant or not exact, or has more than `MOST_ELEMENTS` elements.
+    """
+    held = editor.constant(expr)
+    view = editor.view_of(expr)
+    if held is not None or view is None or view.name not in EVALUATORS:
+        return held
+    call = _constant_call(view, editor, lambda part: value_of_constants(part, editor))
+    return None if call is None or prod(call.shape) > MOST_ELEMENTS else _result(view, call)
+
+
+def _result(view: OpView, call: ConstantCall) -> np.ndarray | None:
     with np.errstate(all="ignore"):  # overflow and 0/0 give the same values as at run time
         result = EVALUATORS[view.name](call)
     if result is None or result.shape != call.shape:
         return None
-    return constant_of(rounded_once(result, call.dtype))
+    return rounded_once(result, call.dtype)
 
 
-def _constant_call(view: OpView, editor: Editor) -> ConstantCall | None:
+def _constant_call(view: OpView, editor: Editor, held: ConstantTensor) -> ConstantCall | None:
     shape = static_shape(view.out_type)
-    args = _known_all(view.args, editor)
+    args = _known_all(view.args, editor, held)
     if shape is None or args is None or min(shape, default=0) < 0:
         return None
     return ConstantCall(args, view.attrs, shape, np.dtype(str(view.out_tensor.dtype)))
 
 
-def _known_all(exprs: Iterable[relax.Expr], editor: Editor) -> tuple[object, ...] | None:
+def _known_all(
+    exprs: Iterable[relax.Expr], editor: Editor, held: ConstantTensor
+) -> tuple[object, ...] | None:
     """The value of each expression, or None if one is not constant; large constants are not copied."""
     values = []
     for expr in exprs:
-        value = _known(editor.value_of(expr), editor)
+        value = _known(expr, editor, held)
         if value is None:
             return None
         values.append(value)
     return tuple(values)
 
 
-def _known(expr: relax.Expr, editor: Editor) -> object:
-    match expr:
+def _known(expr: relax.Expr, editor: Editor, held: ConstantTensor) -> object:
+    match value := editor.value_of(expr):
         case relax.Tuple():
-            return _known_all(expr.fields, editor)
+            return _known_all(value.fields, editor, held)
         case relax.ShapeExpr():
-            return integers_of(expr)
+            return integers_of(value)
         case tvm.tirx.IntImm() | tvm.tirx.FloatImm():
-            return expr.value
+            return value.value
         case _:
-            return editor.constant(expr)
+            return held(expr)
 
 
 def _grows_too_much(call: ConstantCall) -> bool:

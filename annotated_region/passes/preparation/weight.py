@@ -33,6 +33,7 @@ Weights before and after each kind of rewrite, with ``W`` for the weight of an o
 | ``bitwise_and`` of booleans: ``6 + W`` | ``logical_and``: ``5 + W`` at most |
 | ``n`` operations on positions: ``3 n`` or more | operations of lower total weight |
 | ``concat`` of ``n`` tensors, some of them empty: ``3 + n + W`` | of the others: fewer |
+| ``scatter_nd(x, box, u)``: ``28 + 4 W`` | slices and concatenations along two axes: ``27 + 4 W`` at most |
 | ``norm(x) * w``: ``7 + W`` | ``norm(x)`` with a reshaped ``w``: ``6 + W`` |
 """
 
@@ -65,9 +66,10 @@ _OWN = {
     "relax.take": 4,
     "relax.where": 4,
     "relax.index_tensor": 6,
+    "relax.scatter_nd": 28,
     **dict.fromkeys(CONNECTIVES, 6),  # a constant on the left of the logical one counts 2 more
 }
-_TWICE = ("relax.take", "relax.nn.dropout")  # count the weight of their first operand twice
+_READS = {"relax.take": 2, "relax.nn.dropout": 2, "relax.scatter_nd": 4}  # how often the first operand counts
 
 
 def checked(table: RewriteTable, editor: Editor) -> RewriteTable:
@@ -126,8 +128,7 @@ class Weights:
         parts = [self.of(part, editor) for part in call.args]
         if view is None:
             return _CALL + sum(parts)
-        if view.name in _TWICE:
-            parts.append(parts[0])
+        parts[:1] *= _READS.get(view.name, 1)
         return _OWN.get(view.name, _CALL) + _order(view, editor) + _fields(view, editor) + sum(parts)
 
 
