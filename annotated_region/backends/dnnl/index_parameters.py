@@ -193,7 +193,7 @@ class PixelRounding(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Resizing(Parameters):
-    """An image of other extents, where oneDNN does not resize in this way.
+    """An image of other extents.
 
     Attributes
     ----------

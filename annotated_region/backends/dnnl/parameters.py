@@ -41,7 +41,6 @@ __all__ = [
     "Range",
     "Reduction",
     "Requantization",
-    "Resampling",
     "ScalarFunction",
     "Scale",
     "Softmax",
@@ -117,11 +116,6 @@ COMMUTATIVE = ("binary_add", "binary_mul")
 @dataclass(frozen=True, slots=True)
 class Reduction(Arithmetic):
     """A reduction along the axes on which the result has extent one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resampling(Arithmetic):
-    """A resize of an image to other extents."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ WAYS = [
     *itertools.product(("nearest_neighbor",), COORDINATES, ROUNDINGS),
 ]
 IMAGE = (2, 3, 6, 7)
-SIZES = ((13, 9), (3, 14), (5, 4), (24, 2))
+SIZES = ((13, 9), (3, 14), (5, 28), (24, 2))
 
 
 def numbers(shape, seed=0):
@@ -147,6 +147,16 @@ def test_a_convolution_hands_its_channels_over_as_it_left_them(method):
     (found,) = made.call("main", *given)
     np.testing.assert_allclose(found, run(tvm_alone(mod), "main", given)[0], 1e-3, 1e-4)
     assert any(step.startswith("resize") for step in made.plan("dnnl_main_0"))
+
+
+@pytest.mark.parametrize("way", [("linear", "half_pixel", ""), ("nearest_neighbor", "asymmetric", "floor")])
+def test_images_with_channels_first_need_no_onednn(way):
+    """It has the form, and takes three times as long for it."""
+    mod, given = resizing((1, 40, 6, 7), (12, 28), **named(*way)), (numbers((1, 40, 6, 7)),)
+    made = on_onednn(mod)
+    (found,) = made.call("main", *given)
+    np.testing.assert_allclose(found, run(tvm_alone(mod), "main", given)[0], 1e-5, 1e-5)
+    assert [step.split()[0] for step in made.plan("dnnl_main_0")] == ["resize"]
 
 
 @pytest.mark.parametrize("way", [("cubic", "half_pixel", ""), ("nearest_neighbor", "half_pixel", "floor")])

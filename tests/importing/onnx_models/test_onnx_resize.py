@@ -91,6 +91,14 @@ def test_sizes_of_some_axes(mode, attributes):
     compare(by_sizes((9, 4), axes=[3, 2], mode=mode, **attributes))
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_corners_of_one_image_are_aligned_by_a_resize(mode):
+    """The batch of one is no axis that is resized to one element, for which TVM divides by zero."""
+    model = by_scales((1, 1, 2, 2), mode=mode, coordinate_transformation_mode="align_corners")
+    assert "image.resize2d" in ar.from_onnx(model).script()
+    compare(model)
+
+
 def test_channels_are_resized():
     compare(by_scales((1, 2, 1, 1), mode="nearest"))
 

@@ -1,4 +1,4 @@
-"""Resizing of images: by oneDNN where it has the form, otherwise by a kernel of the runtime."""
+"""Resizing of images: by a kernel of the runtime, or by oneDNN where that keeps the layout of the image."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from annotated_region.backends.dnnl.importer import extents_of
 from annotated_region.backends.dnnl.index_parameters import Coordinates, PixelRounding, ResizeMethod, Resizing
 from annotated_region.backends.dnnl.ops.checks import Problems
 from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
-from annotated_region.backends.dnnl.parameters import Parameters, Resampling
 from annotated_region.backends.dnnl.views import axes_between, permute, permuted_shape
 from annotated_region.targets.op_view import OpView
 
@@ -61,24 +60,14 @@ def _grows_by_whole_factor(before: Dim, after: Dim) -> bool:
     return any(same_dim(before * factor, after) for factor in range(1, LARGEST_FACTOR + 1))
 
 
-@converts("relax.image.resize2d", unless=_resize_problems, suits=_is_of_onednn)
-def _resample(call: OpConversion) -> TensorId:
-    method = "nearest" if call.attrs["method"] == "nearest_neighbor" else "linear"
-    return _of_channels_first(call, Kind.RESAMPLING, Resampling(f"resampling_{method}"))
-
-
 @converts("relax.image.resize2d", unless=_resize_problems)
 def _resize(call: OpConversion) -> TensorId:
-    attrs = call.attrs
+    attrs, graph, layout = call.attrs, call.graph, call.attrs["layout"]
     coordinates = COORDINATES[str(attrs["coordinate_transformation_mode"])]
     rounding = ROUNDINGS.get(_rounding(call.op), PixelRounding.ROUND)  # none but the nearest pixel has one
-    method, alpha = METHODS[str(attrs["method"])], float(attrs["cubic_alpha"])
-    return _of_channels_first(call, Kind.RESIZING, Resizing(method, coordinates, rounding, alpha))
-
-
-def _of_channels_first(call: OpConversion, kind: Kind, parameters: Parameters) -> TensorId:
-    graph, layout = call.graph, call.attrs["layout"]
+    parameters = Resizing(METHODS[str(attrs["method"])], coordinates, rounding, float(attrs["cubic_alpha"]))
     forward = axes_between(layout, "NCHW")
     data = permute(graph, call.operand(0), forward)
+    kind = Kind.RESAMPLING if _is_of_onednn(call.op) else Kind.RESIZING
     result = graph.add(kind, (data,), permuted_shape(call.shape, forward), parameters)
     return permute(graph, result, axes_between("NCHW", layout))

@@ -323,15 +323,6 @@ inline void prelu(Builder& builder, const NodeRow& node) {
                 {{DNNL_ARG_WEIGHTS, slopes, builder.fetch(node.inputs[1], slopes)}}, "", /*may_overwrite=*/false);
 }
 
-// Resizes an image.
-inline void resampling(Builder& builder, const NodeRow& node) {
-  const Desc from = builder.dense(node.inputs[0]);
-  const auto algorithm = algorithm_of(parameters_of<ResamplingRow>(node).algorithm);
-  const dnnl::resampling_forward::primitive_desc pd(cpu(), kInference, algorithm, from, builder.any(node.output),
-                                                    Builder::attributes());
-  builder.add_unary_step(node, pd, from);
-}
-
 // Local response normalisation across channels.
 inline void lrn(Builder& builder, const NodeRow& node) {
   const Desc desc = builder.dense(node.inputs[0]);

@@ -231,12 +231,12 @@ def _stays(axis: _Scale) -> bool:
 def _is_as_tvm(how: Interpolation, rank: int, scales: Mapping[int, _Scale]) -> bool:
     if rank not in (3, 4, 5) or how.coordinates == "half_pixel_symmetric":
         return False
-    if not all(_is_ratio(each) and (axis >= 2 or _stays(each)) for axis, each in scales.items()):
+    if not all(_is_ratio(each) and (axis >= _FIRST_RESIZED or _stays(each)) for axis, each in scales.items()):
         return False
     changed = [each for each in scales.values() if not _stays(each)]
     if how.coordinates == "align_corners" and any(isinstance(each, _Symbolic) for each in changed):
         return False
-    known = [each for each in scales.values() if isinstance(each, AxisScale)]
+    known = [each for axis, each in scales.items() if axis >= _FIRST_RESIZED and isinstance(each, AxisScale)]
     shrinks = any(each.after < each.before for each in known) or _Symbolic.TO_A_SIZE in scales.values()
     is_one = any(each.after <= 1 for each in known)
     return not (how.antialias and shrinks) and not (how.coordinates == "align_corners" and is_one)
