@@ -282,6 +282,35 @@ def test_a_quotient_behind_a_reduction_to_one_channel_is_written(reduction):
     np.testing.assert_allclose(_answer(module([x], made), data), getattr(data, reduction)(2) / 2, rtol=1e-6)
 
 
+GATED = {
+    "silu": (op.nn.silu, lambda x: x / (1 + np.exp(-x))),
+    "mish": (
+        lambda x: op.multiply(x, op.tanh(op.log(op.add(op.exp(x), relax.const(1.0))))),
+        lambda x: x * np.tanh(np.log1p(np.exp(x))),
+    ),
+    "gelu_tanh": (
+        op.nn.gelu_tanh,
+        lambda x: x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+    ),
+}
+
+
+@needs_openvino
+@pytest.mark.parametrize("gated", GATED)
+def test_a_quotient_of_a_function_that_multiplies_a_reduction_by_itself_is_written(gated):
+    """OpenVINO finds one operator in the several of the function, and fuses it with the division."""
+    by_relax, by_numpy = GATED[gated]
+    x = var("x", (3, 1, 4))
+
+    def made(builder):
+        mean = builder.emit(op.mean(x, axis=[2]))
+        return op.divide(builder.emit(by_relax(mean)), relax.const(2.0))
+
+    data = np.random.default_rng(0).standard_normal((3, 1, 4), "float32")
+    right = by_numpy(data.astype("float64").mean(2)) / 2
+    np.testing.assert_allclose(_answer(module([x], made), data), right, rtol=1e-5, atol=1e-6)
+
+
 def _answer(mod, *arrays):
     partitioned = ar.partition(mod, ["openvino"], prepare=False)
     run = relax.VirtualMachine(ar.build(partitioned), tvm.cpu())["main"]

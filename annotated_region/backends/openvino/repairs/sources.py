@@ -44,6 +44,20 @@ POOLS = frozenset(("GlobalAveragePool", "GlobalMaxPool"))
 EXTREMES = frozenset(("ReduceMax", "ReduceMin"))
 CONVOLUTIONS = frozenset(("Conv", "ConvTranspose"))
 OF_BYTES = PRODUCTS | CONVOLUTIONS
+# What computes the second factor of SiLU, Mish, GELU and their kind from the first one.
+_GATING = LINEAR | {
+    "Clip",
+    "Erf",
+    "Exp",
+    "HardSigmoid",
+    "Log",
+    "Max",
+    "Min",
+    "Relu",
+    "Sigmoid",
+    "Softplus",
+    "Tanh",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +133,36 @@ def source_of(sources: ValueSources, name: str, is_wanted: Callable[[Operator], 
 def chain_of(sources: ValueSources, name: str) -> Iterator[Operator]:
     """The operators that compute a value from one, constants and extents, back to a copy; the last first.
 
-    The first operator with several operands ends the chain, and is part of it.
+    The first operator with several operands ends the chain, and is part of it, unless it makes a function
+    such as SiLU, which OpenVINO finds in ``Mul(x, Sigmoid(x))``.
     """
     while name in sources.makers and not is_copy(sources.makers[name]):
         operator = sources.makers[name]
         yield operator
-        data = operator.inputs[:1] if operator.kind in _BY_EXTENTS else operator.inputs
-        varied = {each for each in data if each not in sources.constants}
+        varied = _varied(sources, operator)
+        if operator.kind == "Mul" and len(varied) > 1:
+            varied = [each for each in varied if _is_gated(sources, each, varied)]
         if len(varied) != 1:
             return
         (name,) = varied
+
+
+def _varied(sources: ValueSources, operator: Operator) -> list[str]:
+    """The operands that are neither constants nor extents, each once."""
+    data = operator.inputs[:1] if operator.kind in _BY_EXTENTS else operator.inputs
+    return [each for each in dict.fromkeys(data) if each not in sources.constants]
+
+
+def _is_gated(sources: ValueSources, name: str, factors: Collection[str]) -> bool:
+    """Whether the other factor of a product is computed from this one, by functions of single elements."""
+    (gate,) = (each for each in factors if each != name)
+    while gate != name:
+        maker = sources.makers.get(gate)
+        varied = [] if maker is None or maker.kind not in _GATING else _varied(sources, maker)
+        if len(varied) != 1:
+            return False
+        (gate,) = varied
+    return True
 
 
 def behind(sources: ValueSources, name: str, kinds: Collection[str]) -> str:
