@@ -354,10 +354,13 @@ class WholeProduct(Parameters):
     Attributes
     ----------
     narrow
-        Whether the right operand is a constant whose elements fit int8.
+        Whether the right operand is a constant whose elements fit int8 once `zero` is added to them.
+    zero
+        0 if they fit as they are.
     """
 
     narrow: bool
+    zero: int
 
 
 @dataclass(frozen=True, slots=True)

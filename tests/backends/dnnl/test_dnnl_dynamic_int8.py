@@ -18,7 +18,7 @@ from kits.backends.dnnl.dnnl_harness import (
 )
 from kits.family_models import family_model, inputs_of
 from kits.integer_convolutions import integer_convolutions
-from kits.onnx_nodes import by_onnx_runtime
+from kits.onnx_nodes import Node, by_onnx_runtime, model_of_nodes
 from kits.quantized_models import dynamically_quantized_model
 from tvm import relax
 
@@ -87,3 +87,41 @@ def test_integer_convolutions_are_those_of_onnx_runtime(middle: int, scaled: boo
         np.testing.assert_allclose(answer, expected, rtol=1e-6)
     own = [step for step in machine.plan(symbol) if step.startswith("whole convolution")]
     assert len(own) == (0 if scaled and middle == 128 else len(images))
+
+
+def product_of_rows(middle: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """A product of all rows of all texts, whose number is a product of two extents, as in GPT-2."""
+    rng = np.random.default_rng(middle)
+    weights = rng.integers(0, 256, (48, 24)).astype("uint8")
+    is_signed = middle == 0
+    constants = {
+        "rows": np.array([-1, 48], "int64"),
+        "w": weights.view("int8") if is_signed else weights,
+        "wz": np.array(middle, "int8" if is_signed else "uint8"),
+    }
+    nodes = [
+        Node("Reshape", "x rows", "r"),
+        Node("DynamicQuantizeLinear", "r", "q s z"),
+        Node("MatMulInteger", "q w z wz", "c"),
+        Node("Cast", "c", "f", to=onnx.TensorProto.FLOAT),
+        Node("Mul", "f s", "y"),
+    ]
+    given = {"x": rng.standard_normal((3, 5, 48)).astype("float32")}
+    model = model_of_nodes(nodes, given, constants)
+    for axis, name in enumerate(("texts", "words")):
+        model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = name
+    return model, given
+
+
+@needs_onednn
+@pytest.mark.parametrize("middle", [0, 131, 3])
+def test_products_of_all_rows_are_those_of_onednn(middle: int) -> None:
+    """Whatever the zero point of weights without signs is, they fit int8 with another one."""
+    model, given = product_of_rows(middle)
+    machine = offload(ar.passes.PrepareForInference()(ar.from_onnx(model)))
+    (found,), (expected,) = machine.call("main", *given.values()), by_onnx_runtime(model, given)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-5)
+    (symbol,) = machine.symbols_of("main")
+    (product,) = (step for step in machine.plan(symbol) if "matmul" in step)
+    assert " int8" in product
+    assert " ref" not in product

@@ -86,3 +86,18 @@ def test_behind_a_relu_no_window_is_looked_at_again() -> None:
     np.testing.assert_array_equal(found, np.zeros((1, 3, 3, 3), "float32"))
     (symbol,) = machine.symbols_of("main")
     assert not any("-inf" in line for line in machine.plan(symbol))
+
+
+@needs_onednn
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_the_largest_byte_is_one(dtype: str) -> None:
+    """As quantizers pool them that leave no floats around."""
+    shape, window = (2, 24, 7, 6), (3, 2, 1, 1)
+    x = relax.Var("x", relax.TensorType(shape, dtype))
+    limits = np.iinfo(dtype)
+    data = np.random.default_rng(0).integers(limits.min, limits.max + 1, shape).astype(dtype)
+    machine = whole(x, pooled(x, 2, *window))
+    (found,) = machine.call("main", data)
+    np.testing.assert_array_equal(found, largest(data.astype("float32"), *window, list(found.shape[2:])))
+    (symbol,) = machine.symbols_of("main")
+    assert not [step for step in machine.plan(symbol) if "ref" in step or "simple" in step]

@@ -144,6 +144,21 @@ def test_padding_with_minus_infinity():
     assert np.array_equal(expected, result)
 
 
+def test_padding_with_a_quantized_number():
+    """Quantizers round the value as they round the data."""
+    data = np.random.default_rng(0).standard_normal((2, 3)).astype("float32")
+    constants = {
+        "p": np.array([0, 1, 0, 2], "int64"),
+        "v": np.array(7, "uint8"),
+        "s": np.array(0.3, "float32"),
+        "z": np.array(5, "uint8"),
+    }
+    model = model_of_nodes(
+        [Node("DequantizeLinear", "v s z", "n"), Node("Pad", "x p n")], {"x": data}, constants
+    )
+    assert compared(model, {"x": data}) == [0]
+
+
 def test_padding_of_truth_values():
     data = np.array([[True, False, True]])
     model = model_of_nodes([Node("Pad", "x p", "y")], {"x": data}, {"p": np.array([0, 1, 0, 2], "int64")})

@@ -74,6 +74,8 @@ FOLDED: list[tuple[onnx.NodeProto, list[Any]]] = [
     (Node("ReduceProd", "a", axes=[0]), [WHOLE]),
     (Node("ReduceMax", "a", axes=[-1]), [WHOLE]),
     (Node("ReduceMin", "a", keepdims=0), [WHOLE]),
+    (Node("DequantizeLinear", "a b c"), [np.int8(-7), np.float32(0.1), np.int8(3)]),
+    (Node("DequantizeLinear", "a b"), [np.array([200], "uint8"), np.array([0.3], "float32")]),
 ]  # fmt: skip
 
 
@@ -103,6 +105,7 @@ LEFT: list[tuple[onnx.NodeProto, list[Any]]] = [
     (Node("Range", "a b c"), [np.array(0), np.array(2**40), np.array(1)]),
     (Node("Range", "a b c"), [np.array(0), np.array(1), np.array(0)]),
     (Node("Exp", "a"), [FLOATS]),
+    (Node("DequantizeLinear", "a b"), [np.array([1, 2], "int8"), np.float32(0.5)]),
     (Node("NonZero", "a"), [np.array(3)]),
     (Node("Unique", "a", sorted=0), [np.array([5, 2, 5])]),
     (Node("TopK", "a b", "y z"), [np.array([np.nan, 1.0]), np.array([1])]),

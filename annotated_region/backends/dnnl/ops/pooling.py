@@ -6,7 +6,14 @@ from collections.abc import Iterator
 
 from annotated_region.backends.dnnl.graph import Dim, Kind, TensorId
 from annotated_region.backends.dnnl.importer import extents_of
-from annotated_region.backends.dnnl.ops.checks import DATA_LAYOUTS, Problems, layout_problem, window_problem
+from annotated_region.backends.dnnl.ops.checks import (
+    BYTES,
+    DATA_LAYOUTS,
+    FLOATS,
+    Problems,
+    layout_problem,
+    window_problem,
+)
 from annotated_region.backends.dnnl.ops.registry import OpConversion, converts
 from annotated_region.backends.dnnl.parameters import Pooling
 from annotated_region.backends.dnnl.views import axes_between, permute, permuted_shape
@@ -17,6 +24,7 @@ __all__: list[str] = []
 WHOLE = 0
 """As the extent of a window: the whole axis, whose extent is known when the function is called."""
 
+LARGEST = ("relax.nn.max_pool1d", "relax.nn.max_pool2d", "relax.nn.max_pool3d")
 AVERAGES = ("relax.nn.avg_pool1d", "relax.nn.avg_pool2d", "relax.nn.avg_pool3d")
 
 
@@ -68,13 +76,8 @@ def _beyond_problems(op: OpView) -> Problems:
         yield "an average with ceil_mode, whose last window may hold nothing but padding"
 
 
-@converts(
-    "relax.nn.max_pool1d",
-    "relax.nn.max_pool2d",
-    "relax.nn.max_pool3d",
-    *AVERAGES,
-    unless=_window_problems,
-)
+@converts(*LARGEST, types=(*FLOATS, *BYTES), result=(*FLOATS, *BYTES), unless=_window_problems)
+@converts(*AVERAGES, unless=_window_problems)
 def _windowed(call: OpConversion) -> TensorId:
     size, strides, padding = (tuple(call.attrs[name]) for name in ("pool_size", "strides", "padding"))
     dilation = tuple(value - 1 for value in call.attrs["dilation"])

@@ -29,10 +29,20 @@ def _is_of_whole_numbers(op: OpView) -> bool:
     return str(getattr(op.arg_types[0], "dtype", None)) in FACTORS
 
 
-def _is_narrow(op: OpView) -> bool:
-    """Whether the right operand is constant, and all its elements fit into int8."""
-    right, limits = op.constant(1), np.iinfo("int8")
-    return right is not None and bool(((right >= limits.min) & (right <= limits.max)).all())
+LIMITS = np.iinfo("int8")
+
+
+def _zero(op: OpView) -> int | None:
+    """What is added to the elements of a constant right operand to fit them into int8; None if nothing does.
+
+    Weights of uint8 whose zero point is not 128 need it.
+    """
+    right = op.constant(1)
+    if right is None:
+        return None
+    least, largest = int(right.min()), int(right.max())
+    zero = 0 if least >= LIMITS.min and largest <= LIMITS.max else LIMITS.min - least
+    return zero if largest + zero <= LIMITS.max else None
 
 
 def _problems(op: OpView) -> Problems:
@@ -54,7 +64,8 @@ def _matmul(call: OpConversion) -> TensorId:
     """Converts 8-bit operands to the type of the result."""
     wide = DataType(str(call.op.out_tensor.dtype))
     left, right = (call.graph.cast(each, wide) for each in call.operands())
-    return matrix_product(call, Kind.WHOLE_MATMUL, left, right, WholeProduct(_is_narrow(call.op)))
+    zero = _zero(call.op)
+    return matrix_product(call, Kind.WHOLE_MATMUL, left, right, WholeProduct(zero is not None, zero or 0))
 
 
 @converts(
@@ -66,5 +77,5 @@ def _matmul(call: OpConversion) -> TensorId:
     suits=lambda op: str(getattr(op.arg_types[0], "dtype", None)) == SUMS,
 )
 def _convolution(call: OpConversion) -> TensorId:
-    window = partial(WholeConvolution, narrow=_is_narrow(call.op))
+    window = partial(WholeConvolution, narrow=_zero(call.op) == 0)
     return convolution(call, Kind.WHOLE_CONVOLUTION, window)

@@ -17,11 +17,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from annotated_region.backends.dnnl.graph import DataType, Kind, Node, Quantized, TensorId
+from annotated_region.backends.dnnl.graph import DataType, Kind, Node, Quantized, TensorId, same_shape
 from annotated_region.backends.dnnl.parameters import (
     NO_PARAMETERS,
     Convolution,
     Parameters,
+    Range,
     Whole,
     WholeConvolution,
     WholeFunction,
@@ -78,7 +79,8 @@ class MakeDynamicProducts(Rewrite):
             node, views = self.rewriter.producer(inner), [*more, *views]
         if node is None or node.kind is not Kind.CAST or self.graph.dtype(node.inputs[0]) not in BYTES:
             return None
-        is_repeated = self.graph.shape(tensor) != self.graph.shape(views[-1].output if views else inner)
+        whole = self.graph.shape(views[-1].output if views else inner)
+        is_repeated = not same_shape(self.graph.shape(tensor), whole)
         return None if is_repeated else (self.seen(node.inputs[0], views), zero)
 
     def seen(self, tensor: TensorId, views: Iterable[Node]) -> TensorId:
@@ -93,8 +95,9 @@ class MakeDynamicProducts(Rewrite):
     ) -> Node:
         """The product with a float result, followed by the views between the old product and the cast."""
         graph = self.graph
-        weights = graph.cast(product.inputs[1], DataType.INT8)
-        quantized = Quantized(1.0, 0, source_zero=zero)
+        weights_zero = product.parameters.zero if isinstance(product.parameters, WholeProduct) else 0
+        weights = graph.cast(self.shifted(product.inputs[1], weights_zero), DataType.INT8)
+        quantized = Quantized(1.0, 0, weights_zero=weights_zero, source_zero=zero)
         shape = graph.shape(product.output)
         kind, parameters = _in_bytes(product)
         made = Node(kind, (data, weights), cast.output, parameters, quantized=quantized)
@@ -103,6 +106,16 @@ class MakeDynamicProducts(Rewrite):
         graph.nodes.append(replace(made, output=graph.tensor(shape)))
         *inner, last = views
         return replace(last, inputs=(self.seen(graph.nodes[-1].output, inner),), output=cast.output)
+
+    def shifted(self, weights: TensorId, zero: int) -> TensorId:
+        """Constant integers plus a number."""
+        if zero == 0:
+            return weights
+        graph = self.graph
+        extents, dtype = (1,) * len(graph.shape(weights)), graph.dtype(weights)
+        number = graph.add(Kind.RANGE, (), extents, Range(abs(zero), 0), dtype=dtype)
+        function = WholeFunction.ADD if zero > 0 else WholeFunction.SUBTRACT
+        return graph.add(Kind.WHOLE, (weights, number), graph.shape(weights), Whole(function))
 
 
 def _is_narrow(product: Node) -> bool:

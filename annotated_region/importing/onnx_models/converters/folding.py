@@ -8,6 +8,7 @@ call that a dataflow block cannot contain::
 
 Each of these ops is exact or rounds once, so folding does not change the result. Integer divisions by
 zero, overflows and out-of-range conversions are not folded, nor are large tensors, which are not shapes.
+Of what is dequantized a single number is folded, such as the value of a `Pad`; weights stay bytes.
 """
 
 from __future__ import annotations
@@ -32,8 +33,20 @@ _MOST_MADE = 2**16
 
 _FOLDED = frozenset(
     {
-        *("Abs", "Add", "And", "Cast", "Ceil", "Clip", "Concat", "ConstantOfShape", "Div", "Equal", "Expand"),
-        *("Floor", "Gather", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "MelWeightMatrix"),
+        *(
+            "Abs",
+            "Add",
+            "And",
+            "Cast",
+            "Ceil",
+            "Clip",
+            "Concat",
+            "ConstantOfShape",
+            "DequantizeLinear",
+            "Div",
+        ),
+        *("Equal", "Expand", "Floor", "Gather", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max"),
+        *("MelWeightMatrix",),
         *("Min", "Mod", "Mul", "Neg", "NonZero", "Not", "OneHot", "Or", "Range", "Reciprocal", "ReduceMax"),
         *("ReduceMin", "ReduceProd", "ReduceSum", "Reshape", "Round", "ScatterElements", "ScatterND", "Sign"),
         *("Size", "Slice", "Split", "Sqrt", "Squeeze", "Sub", "Tile", "TopK", "Transpose", "Trilu", "Unique"),
@@ -43,6 +56,9 @@ _FOLDED = frozenset(
 
 # Operators whose results may have more elements than their operands.
 _LARGER = frozenset({"ConstantOfShape", "Expand", "MelWeightMatrix", "OneHot", "Range", "Tile"})
+
+# The first version that ONNX's reference has of an operator that meant the same before.
+_FIRST = {"DequantizeLinear": 19}
 
 # Errors of ONNX's reference for incompatible operands, which are left to TVM's importer to report.
 _UNFIT = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
@@ -106,6 +122,8 @@ def _is_small(node: onnx.NodeProto, given: Sequence[np.ndarray]) -> bool:
             count = math.prod(extents)
         case "OneHot", [indices, [depth], _]:
             count = len(indices) * max(depth, 0)
+        case "DequantizeLinear", [data, *_]:
+            count = 1 if len(data) == 1 else math.inf
         case (("Expand" | "Tile"), [_, factors]):
             count = given[0].size * math.prod(factors)
         case "MelWeightMatrix", [[bands], [length], [_], [low], [high]]:
@@ -169,7 +187,8 @@ def _evaluated(
         ],
         [helper.make_empty_tensor_value_info(name) for name in outputs],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    version = max(opset, _FIRST.get(node.op_type, opset))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)])
     try:
         with np.errstate(all="raise", under="ignore"):
             results = ReferenceEvaluator(model).run(None, operands)
