@@ -357,10 +357,13 @@ class WholeProduct(Parameters):
         Whether the right operand is a constant whose elements fit int8 once `zero` is added to them.
     zero
         0 if they fit as they are.
+    small
+        Whether it is a constant whose elements are differences of bytes.
     """
 
     narrow: bool
     zero: int
+    small: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,9 +374,12 @@ class WholeConvolution(Convolution):
     ----------
     narrow
         Whether the kernel is a constant whose elements fit int8.
+    small
+        Whether it is a constant whose elements are differences of bytes.
     """
 
     narrow: bool
+    small: bool
 
 
 class Comparison(Enum):

@@ -30,6 +30,8 @@ def _is_of_whole_numbers(op: OpView) -> bool:
 
 
 LIMITS = np.iinfo("int8")
+WIDEST = 255
+"""The largest difference of two bytes."""
 
 
 def _zero(op: OpView) -> int | None:
@@ -43,6 +45,12 @@ def _zero(op: OpView) -> int | None:
     least, largest = int(right.min()), int(right.max())
     zero = 0 if least >= LIMITS.min and largest <= LIMITS.max else LIMITS.min - least
     return zero if largest + zero <= LIMITS.max else None
+
+
+def _is_small(op: OpView) -> bool:
+    """Whether the right operand is constant, and its elements are such as differences of bytes."""
+    right = op.constant(1)
+    return right is not None and bool((np.abs(right.astype("int64")) <= WIDEST).all())
 
 
 def _problems(op: OpView) -> Problems:
@@ -65,7 +73,8 @@ def _matmul(call: OpConversion) -> TensorId:
     wide = DataType(str(call.op.out_tensor.dtype))
     left, right = (call.graph.cast(each, wide) for each in call.operands())
     zero = _zero(call.op)
-    return matrix_product(call, Kind.WHOLE_MATMUL, left, right, WholeProduct(zero is not None, zero or 0))
+    given = WholeProduct(zero is not None, zero or 0, _is_small(call.op))
+    return matrix_product(call, Kind.WHOLE_MATMUL, left, right, given)
 
 
 @converts(
@@ -77,5 +86,5 @@ def _matmul(call: OpConversion) -> TensorId:
     suits=lambda op: str(getattr(op.arg_types[0], "dtype", None)) == SUMS,
 )
 def _convolution(call: OpConversion) -> TensorId:
-    window = partial(WholeConvolution, narrow=_zero(call.op) == 0)
+    window = partial(WholeConvolution, narrow=_zero(call.op) == 0, small=_is_small(call.op))
     return convolution(call, Kind.WHOLE_CONVOLUTION, window)

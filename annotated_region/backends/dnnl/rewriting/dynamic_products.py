@@ -10,6 +10,12 @@ Convolutions (`whole_convolution`) alike; padding stands for the zero point in b
 oneDNN reads the zero point, which is computed in the region, at run time. Both forms accumulate in int32, so
 the results are equal. The scales and the bias that follow are float arithmetic, which `Fuse` fuses into the
 product.
+
+Weights that do not fit int8, as kernels of uint8 whose zero point is not 128, are multiplied in float32::
+
+    x_q --> dequantize(1, zero) --> product(w_q - zero)
+
+Sums up to 2^24 are exact; larger ones, which the cast would round, have the errors of a product of floats.
 """
 
 from __future__ import annotations
@@ -20,9 +26,11 @@ from dataclasses import replace
 from annotated_region.backends.dnnl.graph import DataType, Kind, Node, Quantized, TensorId, same_shape
 from annotated_region.backends.dnnl.parameters import (
     NO_PARAMETERS,
+    ChannelScales,
     Convolution,
     Parameters,
     Range,
+    Scale,
     Whole,
     WholeConvolution,
     WholeFunction,
@@ -45,9 +53,9 @@ class MakeDynamicProducts(Rewrite):
             return None
         tensor, views = self.below_views(node.inputs[0], is_owned=True)
         product = self.rewriter.own(tensor)
-        if product is None or not _is_narrow(product):
+        if product is None or not isinstance(product.parameters, WholeProduct | WholeConvolution):
             return None
-        found = self.bytes_of(product.inputs[0])
+        found = self.bytes_of(product.inputs[0]) if product.parameters.small else None
         return None if found is None else self.multiplied(node, product, views, *found)
 
     def measure(self) -> tuple[int, ...]:
@@ -94,18 +102,38 @@ class MakeDynamicProducts(Rewrite):
         self, cast: Node, product: Node, views: list[Node], data: TensorId, zero: TensorId | None
     ) -> Node:
         """The product with a float result, followed by the views between the old product and the cast."""
-        graph = self.graph
-        weights_zero = product.parameters.zero if isinstance(product.parameters, WholeProduct) else 0
-        weights = graph.cast(self.shifted(product.inputs[1], weights_zero), DataType.INT8)
-        quantized = Quantized(1.0, 0, weights_zero=weights_zero, source_zero=zero)
-        shape = graph.shape(product.output)
-        kind, parameters = _in_bytes(product)
-        made = Node(kind, (data, weights), cast.output, parameters, quantized=quantized)
+        given = product.parameters
+        assert isinstance(given, WholeProduct | WholeConvolution)
+        in_type = self.in_bytes if given.narrow else self.in_floats
+        made = replace(in_type(product, data, zero), output=cast.output)
         if not views:
             return made
-        graph.nodes.append(replace(made, output=graph.tensor(shape)))
+        graph = self.graph
+        graph.nodes.append(replace(made, output=graph.tensor(graph.shape(product.output))))
         *inner, last = views
         return replace(last, inputs=(self.seen(graph.nodes[-1].output, inner),), output=cast.output)
+
+    def in_bytes(self, product: Node, data: TensorId, zero: TensorId | None) -> Node:
+        """The product of int8."""
+        weights_zero = product.parameters.zero if isinstance(product.parameters, WholeProduct) else 0
+        weights = self.graph.cast(self.shifted(product.inputs[1], weights_zero), DataType.INT8)
+        quantized = Quantized(1.0, 0, weights_zero=weights_zero, source_zero=zero)
+        kind, parameters = _outside_integers(product)
+        return Node(kind, (data, weights), product.output, parameters, quantized=quantized)
+
+    def in_floats(self, product: Node, data: TensorId, zero: TensorId | None) -> Node:
+        """The product of what the bytes and the weights stand for, as float32."""
+        graph = self.graph
+        given: Parameters = Scale(1.0, 0)
+        operands = [data]
+        if zero is not None:
+            one = graph.add(Kind.RANGE, (), (1,), Range(1, 0), dtype=DataType.INT64)
+            operands += [graph.cast(one, DataType.FLOAT32), graph.cast(zero, DataType.INT32)]
+            given = ChannelScales(0, 0)
+        numbers = graph.add(Kind.DEQUANTIZE, operands, graph.shape(data), given, dtype=DataType.FLOAT32)
+        weights = graph.cast(product.inputs[1], DataType.FLOAT32)
+        kind, parameters = _outside_integers(product)
+        return Node(kind, (numbers, weights), product.output, parameters)
 
     def shifted(self, weights: TensorId, zero: int) -> TensorId:
         """Constant integers plus a number."""
@@ -118,13 +146,8 @@ class MakeDynamicProducts(Rewrite):
         return graph.add(Kind.WHOLE, (weights, number), graph.shape(weights), Whole(function))
 
 
-def _is_narrow(product: Node) -> bool:
-    """Whether the right operand is a constant whose elements fit int8."""
-    return isinstance(product.parameters, WholeProduct | WholeConvolution) and product.parameters.narrow
-
-
-def _in_bytes(product: Node) -> tuple[Kind, Parameters]:
-    """The kind and the parameters of the product of int8."""
+def _outside_integers(product: Node) -> tuple[Kind, Parameters]:
+    """The kind and the parameters of the product of int8 or float32."""
     given = product.parameters
     if not isinstance(given, WholeConvolution):
         return Kind.MATMUL, NO_PARAMETERS
