@@ -26,18 +26,22 @@ inline const float* floats(const char* pointer) { return reinterpret_cast<const 
 inline float* floats(char* pointer) { return reinterpret_cast<float*>(pointer); }
 inline uint16_t* halves(char* pointer) { return reinterpret_cast<uint16_t*>(pointer); }
 
-// Adds a kernel from plain operands to a plain result, all with the types of the graph.
-inline void add_plain_kernel(Builder& builder, const NodeRow& node, Kernel kernel, const std::string& label) {
+// Adds a kernel from plain operands, with the types of the graph, to a plain result.
+inline void add_plain_kernel(Builder& builder, const NodeRow& node, Kernel kernel, const std::string& label,
+                             const Desc& desc) {
   std::vector<Argument> arguments;
   for (int tensor : node.inputs) {
-    const Desc desc = builder.stated(tensor);
-    arguments.push_back({DNNL_ARG_MULTIPLE_SRC, desc, builder.fetch(tensor, desc)});
+    const Desc stated = builder.stated(tensor);
+    arguments.push_back({DNNL_ARG_MULTIPLE_SRC, stated, builder.fetch(tensor, stated)});
   }
-  const Desc desc = builder.plain(node.output);
   const Place place = builder.fresh(desc);
   arguments.push_back({DNNL_ARG_DST, desc, place});
   builder.add_kernel(std::move(kernel), std::move(arguments), label + " " + layout_name(desc));
   builder.define(node.output, desc, place);
+}
+
+inline void add_plain_kernel(Builder& builder, const NodeRow& node, Kernel kernel, const std::string& label) {
+  add_plain_kernel(builder, node, std::move(kernel), label, builder.plain(node.output));
 }
 
 // The depth, height and width of a convolution, as `Axis` of extents before and behind it, taps, stride, step between
@@ -254,12 +258,19 @@ inline PairRow pair_row_of(dnnl_alg_kind_t algorithm) {
   }
 }
 
-// Arithmetic with an operand that is broadcast along any axes, for which oneDNN may have reference code only; false
-// if the node is another one.
+// Whether a node computes with floats, some of which may be stored in bfloat16, and nothing is fused with it.
+inline bool is_bare_or_rounded(const Builder& builder, const NodeRow& node) {
+  const auto is_float = [&](int tensor) { return builder.type(tensor) == kFloat || builder.type(tensor) == kRounded; };
+  return node.post_ops.size == 0 && node.quantized == nullptr && is_float(node.output) &&
+         std::all_of(node.inputs.begin(), node.inputs.end(), is_float);
+}
+
+// Arithmetic in float32 with an operand that is broadcast along any axes, for which oneDNN may have reference code
+// only; false if the node is another one.
 inline bool combine_repeating(Builder& builder, const NodeRow& node) {
   const PairRow run = pair_row_of(parameters_of<ArithmeticRow>(node).algorithm);
   const auto [whole, part] = joined_axes(builder.dims(node.inputs[0]), builder.dims(node.inputs[1]));
-  if (run == nullptr || whole.empty() || !is_bare(builder, node)) return false;
+  if (run == nullptr || whole.empty() || !is_bare_or_rounded(builder, node)) return false;
   const auto kernel = [run, whole = whole, strides = repeating_strides(part)](const std::vector<char*>& pointers) {
     const int64_t size = whole.back();
     for_rows(whole, [&](int64_t row) {
@@ -267,7 +278,7 @@ inline bool combine_repeating(Builder& builder, const NodeRow& node) {
       run(floats(pointers[0]) + row * size, right, strides.back(), floats(pointers[2]) + row * size, size);
     });
   };
-  add_plain_kernel(builder, node, kernel, "combine");
+  add_plain_kernel(builder, node, kernel, "combine", builder.stated(node.output));
   return true;
 }
 

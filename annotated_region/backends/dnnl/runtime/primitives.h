@@ -290,7 +290,8 @@ inline void binary(Builder& builder, const NodeRow& node) {
                                           chain.settle(from, /*may_accumulate=*/false), /*allow_empty=*/true);
     const bool is_last = &other == &candidates.back().second;
     if (!is_fast(pd) && !is_last) continue;
-    if (!is_fast(pd) && node.post_ops.size > 0 && builder.type(node.output) == kFloat) {
+    const DataType type = builder.type(node.output);
+    if (!is_fast(pd) && node.post_ops.size > 0 && (type == kFloat || type == kRounded)) {
       return in_steps(builder, node, binary);
     }
     if (!is_fast(pd) && combine_repeating(builder, node)) return;

@@ -146,6 +146,9 @@ def in_int8(x: relax.Expr) -> relax.Expr:
     return op.nn.conv2d(small, op.dequantize(weights, ONE, NONE, 0))
 
 
+ROWS = whole_numbers(1, 16, 1, 5, largest=2)
+"""oneDNN repeats rows of bfloat16 by reference code alone."""
+
 BETWEEN = (
     Between("int8", in_int8, "convolution int8"),
     Between("int8_and_a_residual", lambda x: op.add(in_int8(x), x), "convolution int8"),
@@ -162,6 +165,12 @@ BETWEEN = (
         "times_image",
         lambda x: op.multiply(pooled(x), relax.const(whole_numbers(1, 1, 5, 5, largest=2))),
         "binary bf16",
+    ),
+    Between("times_row", lambda x: op.multiply(pooled(x), relax.const(ROWS)), "combine f32"),
+    Between(
+        "times_row_with_a_chain",
+        lambda x: op.nn.relu(op.multiply(pooled(x), relax.const(ROWS))),
+        "combine f32",
     ),
     Between("divided", lambda x: op.divide(pooled(x), constant(3.0)), "binary bf16", exact=False),
     Between("residual", lambda x: op.add(op.nn.conv2d(x, kernel(3)), x), "convolution bf16 +binary"),
