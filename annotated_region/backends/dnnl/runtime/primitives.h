@@ -122,6 +122,15 @@ bool is_done_by_product(Builder& builder, const NodeRow& node, const PrimitiveDe
   return !is_fast(pd) || (!has_groups && builder.dims(node.output)[1] < kFewChannels);
 }
 
+// Whether a transposed convolution is that of a long line. oneDNN's descriptor of one takes time in proportion to the
+// length, up to a second, while the product takes as long as the convolution.
+inline bool spreads_along_line(Builder& builder, const NodeRow& node) {
+  constexpr int64_t kLong = 512;
+  const Dims& out = builder.dims(node.output);
+  const List<int64_t>& strides = parameters_of<ConvolutionRow>(node).strides;
+  return out.size() == 3 && builder.dims(node.inputs[1]).size() == 3 && strides.begin()[0] > 1 && out[2] >= kLong;
+}
+
 // Whether oneDNN appends a chain to a transposed convolution by vector code. It has such code without strides alone: by
 // reference code otherwise, and 3.2 appends the chain of one with strides and many channels to parts of the sum.
 template <typename PrimitiveDesc>
@@ -136,6 +145,9 @@ template <typename Forward>
 void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) {
   const int src = node.inputs[0], weights = node.inputs[1];
   const auto& given = parameters_of<ConvolutionRow>(node);
+  if constexpr (std::is_same_v<Forward, dnnl::deconvolution_forward>) {
+    if (!builder.rounds() && spreads_along_line(builder, node)) return in_steps(builder, node, transposed_product);
+  }
   const Desc bias = bias_layout(builder, node);
   const auto create = [&](const dnnl::primitive_attr& attr, const Desc& from, const Desc& dst) {
     const Desc kernel = any(builder.dims(weights), builder.factor_type(weights));
@@ -151,16 +163,20 @@ void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) 
     return create(attr, any(builder.dims(src), builder.factor_type(src)), dst);
   };
   if (builder.rounds() && !is_fast(fastest(Builder::attributes(), builder.any(node.output)))) builder.stay_in_float32();
+  const Desc preferred = preferred_result(builder, node.output);
+  const bool is_given = preferred.get_format_kind() != dnnl::memory::format_kind::any;
+  // With the whole chain first: this is nearly always what is used, and oneDNN takes milliseconds to find it.
+  const auto first = is_given ? fastest(PostOps(builder, node).settle(preferred), preferred) : decltype(fastest({}, {}))();
+  const bool is_first = is_given && is_fast(first);
   const auto make = [&](const dnnl::primitive_attr& attr, const Desc& dst) {
-    auto pd = fastest(attr, dst);
+    auto pd = is_first && dst == preferred ? first : fastest(attr, dst);
     if (!pd) throw std::runtime_error("oneDNN has no convolution with these parameters");
     return pd;
   };
-  const Desc preferred = preferred_result(builder, node.output);
-  const bool is_possible = is_fast(fastest(Builder::attributes(), preferred));
+  const bool is_possible = is_first || is_fast(fastest(Builder::attributes(), preferred));
   const Desc result = is_possible ? preferred : builder.any(node.output);
   if constexpr (std::is_same_v<Forward, dnnl::deconvolution_forward>) {
-    const auto bare = make(Builder::attributes(), result);
+    const auto bare = node.post_ops.size > 0 ? fastest(Builder::attributes(), result) : make(Builder::attributes(), result);
     if (is_done_by_product(builder, node, bare)) return in_steps(builder, node, transposed_product);
     if (node.post_ops.size > 0 && !appends_chain(bare)) return in_steps(builder, node, deconvolution);
   }

@@ -14,46 +14,56 @@ struct SpreadAxis {
   }
 };
 
+// A tap that adds to output `place`, and how many inputs before input `(place + before) / stride` what it adds is.
+struct TapShift {
+  int64_t tap, shift;
+};
+
 // The sums along depth, height and width, with channels last; the axes that a convolution lacks have one element. The
 // products are by group, pixel of the input, tap and channel: `outputs` channels a group.
 struct Spreading {
   int64_t images, groups, outputs;
   std::array<SpreadAxis, 3> axes;
+  std::vector<std::vector<TapShift>> shifts;  // along the width, by the remainder of `place + before` by the stride
+
+  Spreading(int64_t images, int64_t groups, int64_t outputs, const std::array<SpreadAxis, 3>& axes)
+      : images(images), groups(groups), outputs(outputs), axes(axes), shifts(axes[2].stride) {
+    const SpreadAxis& width = axes[2];
+    for (int64_t tap = 0; tap < width.taps; ++tap) {
+      shifts[tap * width.step % width.stride].push_back({tap, tap * width.step / width.stride});
+    }
+  }
 
   int64_t pixels() const { return images * axes[0].in * axes[1].in * axes[2].in; }
   int64_t taps() const { return axes[0].taps * axes[1].taps * axes[2].taps; }
   int64_t lines() const { return images * axes[0].out * axes[1].out; }
 
-  // Computes a line of the result along the width.
-  void run(const float* products, float* result, int64_t line) const {
+  // Computes the outputs from `first` to `last` of a line of the result along the width.
+  void run(const float* products, float* result, int64_t line, int64_t first, int64_t last) const {
     const auto& [depth, height, width] = axes;
     const int64_t y = line % height.out, z = line / height.out % depth.out, image = line / (height.out * depth.out);
     float* const to = result + line * width.out * groups * outputs;
-    std::fill_n(to, width.out * groups * outputs, 0.0f);
+    std::fill(to + first * groups * outputs, to + last * groups * outputs, 0.0f);
     for (int64_t group = 0; group < groups; ++group) {
       for (int64_t tap = 0; tap < depth.taps * height.taps; ++tap) {
         const int64_t from_z = depth.source(z, tap / height.taps), from_y = height.source(y, tap % height.taps);
         if (from_z < 0 || from_y < 0) continue;
         const int64_t pixel = ((image * depth.in + from_z) * height.in + from_y) * width.in;
         const float* const row = products + ((group * pixels() + pixel) * taps() + tap * width.taps) * outputs;
-        add_row(row, to + group * outputs);
+        for (int64_t place = first; place < last; ++place) add_taps(row, to + (place * groups + group) * outputs, place);
       }
     }
   }
 
  private:
-  // Adds what a row of the input adds to a line of the result with the taps along the width.
-  void add_row(const float* row, float* to) const {
+  // Adds what a row of the input adds to an output with the taps along the width.
+  void add_taps(const float* row, float* sums, int64_t place) const {
     const SpreadAxis& width = axes[2];
-    for (int64_t tap = 0; tap < width.taps; ++tap) {
-      for (int64_t pixel = 0; pixel < width.in; ++pixel) {
-        const int64_t place = pixel * width.stride - width.before + tap * width.step;
-        if (place < 0 || place >= width.out) continue;
-        const float* const from = row + (pixel * taps() + tap) * outputs;
-        float* const sums = to + place * groups * outputs;
-#pragma omp simd
-        for (int64_t channel = 0; channel < outputs; ++channel) sums[channel] += from[channel];
-      }
+    const int64_t nearest = (place + width.before) / width.stride;
+    for (const auto& [tap, shift] : shifts[(place + width.before) % width.stride]) {
+      const int64_t pixel = nearest - shift;
+      if (pixel < 0 || pixel >= width.in) continue;
+      add_run(sums, row + (pixel * taps() + tap) * outputs, sums, outputs);
     }
   }
 };
@@ -96,9 +106,14 @@ inline void transposed_product(Builder& builder, const NodeRow& node) {
   builder.add_step(pd, {{DNNL_ARG_SRC, rows, builder.fetch(src, from)},
                         {DNNL_ARG_WEIGHTS, factors, builder.fetch(weights, right)},
                         {DNNL_ARG_DST, made, products}}, "of all taps");
-  const Kernel kernel_of_sums = [work](const std::vector<char*>& pointers) {
+  constexpr int64_t kPlaces = 64;  // of a line that a thread computes at once, so that few long lines have many parts
+  const int64_t parts = (out.back() + kPlaces - 1) / kPlaces;
+  const Kernel kernel_of_sums = [work, parts](const std::vector<char*>& pointers) {
 #pragma omp parallel for
-    for (int64_t line = 0; line < work.lines(); ++line) work.run(floats(pointers[0]), floats(pointers[1]), line);
+    for (int64_t item = 0; item < work.lines() * parts; ++item) {
+      const int64_t first = item % parts * kPlaces, last = std::min(first + kPlaces, work.axes[2].out);
+      work.run(floats(pointers[0]), floats(pointers[1]), item / parts, first, last);
+    }
   };
   const Desc to = channels_last(out, kFloat);
   const Place place = builder.fresh(to);
