@@ -79,6 +79,7 @@ PRODUCT_FILES = (
     "packed_pair_rows.h",
     "packed_products.h",
     "transposed.h",
+    "long_lines.h",
     "primitives.h",
     "pooling.h",
     "attention_products.h",

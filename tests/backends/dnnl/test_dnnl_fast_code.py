@@ -181,3 +181,15 @@ def test_windows_of_lines_take_vector_code(pool):
     plan = plan_of(lambda x: pool(op.nn.relu(x)), numbers(2, 7, 33))
     assert "ref:" not in plan
     assert "simple" not in plan
+
+
+def test_a_dilated_convolution_of_a_long_line_reads_a_copy_with_the_padding():
+    """Of vocoders: oneDNN's descriptor takes time in proportion to the length, and each length has a plan."""
+
+    def residual(x: relax.Expr) -> relax.Expr:
+        y = op.nn.conv1d(op.nn.leakyrelu(x, 0.1), weights(24, 24, 3), padding=[5, 3], dilation=4)
+        return op.add(op.nn.conv1d(op.nn.relu(y), weights(24, 24, 3, seed=2), padding=1), x)
+
+    plan = plan_of(residual, numbers(2, 24, 1100))
+    assert plan.count("padding") == 1
+    assert "padding" not in plan_of(residual, numbers(1, 24, 100))

@@ -82,8 +82,10 @@ void in_steps(Builder& builder, const NodeRow& node, Compute compute) {
 // Creates a primitive with the node's chain, adds its step and defines the node's result. `make` creates the primitive
 // descriptor from attributes and the layout of the result; the descriptor gives the layouts of data, weights and bias.
 // `compute` does all of this for a node, for one without its chain if oneDNN appends that by reference code.
+// `data` is what is read instead of the first operand, if it is given.
 template <typename Make, typename Compute>
-void add_fused(Builder& builder, const NodeRow& node, Desc result, Make make, Compute compute) {
+void add_fused(Builder& builder, const NodeRow& node, Desc result, Make make, Compute compute,
+               const std::optional<Value>& data = {}) {
   PostOps chain(builder, node);
   if (result.get_format_kind() == dnnl::memory::format_kind::any && chain.has_full_operand()) {
     result = make(chain.probe(), result).dst_desc();
@@ -103,7 +105,8 @@ void add_fused(Builder& builder, const NodeRow& node, Desc result, Make make, Co
   std::vector<Argument> arguments;
   for (int index = 0; index < node.inputs.size; ++index) {
     const auto& [role, desc] = roles[index];
-    arguments.push_back({role, desc, builder.fetch(node.inputs[index], desc)});
+    const bool is_given = index == 0 && data.has_value();
+    arguments.push_back({role, desc, is_given ? data->place : builder.fetch(node.inputs[index], desc)});
   }
   Scaling(builder, node).add_arguments(arguments);
   chain.add_arguments(arguments, native);
@@ -122,15 +125,6 @@ bool is_done_by_product(Builder& builder, const NodeRow& node, const PrimitiveDe
   return !is_fast(pd) || (!has_groups && builder.dims(node.output)[1] < kFewChannels);
 }
 
-// Whether a transposed convolution is that of a long line. oneDNN's descriptor of one takes time in proportion to the
-// length, up to a second, while the product takes as long as the convolution.
-inline bool spreads_along_line(Builder& builder, const NodeRow& node) {
-  constexpr int64_t kLong = 512;
-  const Dims& out = builder.dims(node.output);
-  const List<int64_t>& strides = parameters_of<ConvolutionRow>(node).strides;
-  return out.size() == 3 && builder.dims(node.inputs[1]).size() == 3 && strides.begin()[0] > 1 && out[2] >= kLong;
-}
-
 // Whether oneDNN appends a chain to a transposed convolution by vector code. It has such code without strides alone: by
 // reference code otherwise, and 3.2 appends the chain of one with strides and many channels to parts of the sum.
 template <typename PrimitiveDesc>
@@ -146,16 +140,23 @@ void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) 
   const int src = node.inputs[0], weights = node.inputs[1];
   const auto& given = parameters_of<ConvolutionRow>(node);
   if constexpr (std::is_same_v<Forward, dnnl::deconvolution_forward>) {
-    if (!builder.rounds() && spreads_along_line(builder, node)) return in_steps(builder, node, transposed_product);
+    if (spreads_along_line(builder, node)) return in_steps(builder, node, transposed_product);
   }
   const Desc bias = bias_layout(builder, node);
+  Dims before = dims_of(given.before), after = dims_of(given.after);
+  std::optional<Value> data;
+  if (algorithm == dnnl::algorithm::convolution_direct && is_padded_first(builder, node)) {
+    data = padded_line(builder, src, before[0], after[0]);
+    before = after = {0};
+  }
   const auto create = [&](const dnnl::primitive_attr& attr, const Desc& from, const Desc& dst) {
     const Desc kernel = any(builder.dims(weights), builder.factor_type(weights));
     return typename Forward::primitive_desc(cpu(), kInference, algorithm, from, kernel, bias, dst,
-                                            dims_of(given.strides), dims_of(given.dilation), dims_of(given.before),
-                                            dims_of(given.after), attr, /*allow_empty=*/true);
+                                            dims_of(given.strides), dims_of(given.dilation), before, after, attr,
+                                            /*allow_empty=*/true);
   };
   const auto fastest = [&](const dnnl::primitive_attr& attr, const Desc& dst) {
+    if (data) return create(attr, data->desc, dst);
     for (const Desc& layout : source_layouts(builder, src)) {
       auto pd = create(attr, layout, dst);
       if (is_fast(pd)) return pd;
@@ -181,7 +182,7 @@ void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) 
     if (node.post_ops.size > 0 && !appends_chain(bare)) return in_steps(builder, node, deconvolution);
   }
   add_fused(builder, node, result, make,
-            [algorithm](Builder& of, const NodeRow& each) { convolve<Forward>(of, each, algorithm); });
+            [algorithm](Builder& of, const NodeRow& each) { convolve<Forward>(of, each, algorithm); }, data);
 }
 
 inline void convolution(Builder& builder, const NodeRow& node) {
