@@ -55,38 +55,56 @@ ANNOTATED_REGION_CLONES void logarithms_of_shares(float* row, int64_t size, floa
   for (int64_t i = 0; i < size; ++i) row[i] = (row[i] - largest) - shift;
 }
 
-// Softmax or log-softmax along `width` columns, at most kColumns, of rows that are `stride` apart.
-ANNOTATED_REGION_CLONES void softmax_columns(const float* from, float* to, int64_t size, int64_t stride, int64_t width,
-                                             bool logarithms) {
+// The largest scores of columns, with those of one more row.
+inline __attribute__((always_inline)) void add_scores(const float* from, int64_t count, float* largest) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) largest[i] = largest[i] < from[i] ? from[i] : largest[i];
+}
+
+// The powers of one more row, or what they are powers of; adds them to the sums of their columns.
+template <bool logarithms>
+inline __attribute__((always_inline)) void add_powers(const float* from, float* to, int64_t count, const float* largest,
+                                                      float* sum) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    const float rest = from[i] - largest[i], power = decay(rest);
+    sum[i] += power;
+    to[i] = logarithms ? rest : power;
+  }
+}
+
+// Softmax or log-softmax along `width` columns, at most kColumns, of rows that are `stride` apart. Several rows that lie
+// side by side are treated as one, so that vectors are filled if the columns are few, such as the heads of attention.
+template <bool logarithms>
+inline __attribute__((always_inline)) void normalize_columns(const float* from, float* to, int64_t size, int64_t stride,
+                                                             int64_t width) {
   float largest[kColumns];
   float sum[kColumns];
-  for (int64_t i = 0; i < width; ++i) largest[i] = -INFINITY;
-  for (int64_t i = 0; i < width; ++i) sum[i] = 0.0f;
-  for (int64_t row = 0; row < size; ++row) {
-#pragma omp simd
-    for (int64_t i = 0; i < width; ++i) {
-      const float score = from[row * stride + i];
-      largest[i] = largest[i] < score ? score : largest[i];
-    }
+  const int64_t rows = width == stride ? kColumns / stride : 1;
+  const int64_t whole = rows * width, step = rows * stride, end = size * stride;
+  std::fill_n(largest, whole, -INFINITY);
+  std::fill_n(sum, whole, 0.0f);
+  for (int64_t row = 0; row < end; row += step) add_scores(from + row, std::min(whole, end - row), largest);
+  for (int64_t i = width; i < whole; i += width) add_scores(largest + i, width, largest);
+  for (int64_t i = width; i < whole; ++i) largest[i] = largest[i - width];
+  for (int64_t row = 0; row < end; row += step) {
+    add_powers<logarithms>(from + row, to + row, std::min(whole, end - row), largest, sum);
   }
-  for (int64_t row = 0; row < size; ++row) {
-#pragma omp simd
-    for (int64_t i = 0; i < width; ++i) {
-      const float rest = from[row * stride + i] - largest[i];
-      const float power = decay(rest);
-      sum[i] += power;
-      to[row * stride + i] = logarithms ? rest : power;
-    }
-  }
+  for (int64_t i = width; i < whole; ++i) sum[i % width] += sum[i];
 #pragma omp simd
   for (int64_t i = 0; i < width; ++i) sum[i] = logarithms ? logarithm(sum[i]) : 1.0f / sum[i];
-  for (int64_t row = 0; row < size; ++row) {
+  for (int64_t i = width; i < whole; ++i) sum[i] = sum[i - width];
+  for (int64_t row = 0; row < end; row += step) {
+    const int64_t count = std::min(whole, end - row);
 #pragma omp simd
-    for (int64_t i = 0; i < width; ++i) {
-      float& value = to[row * stride + i];
-      value = logarithms ? value - sum[i] : value * sum[i];
-    }
+    for (int64_t i = 0; i < count; ++i) to[row + i] = logarithms ? to[row + i] - sum[i] : to[row + i] * sum[i];
   }
+}
+
+ANNOTATED_REGION_CLONES void softmax_columns(const float* from, float* to, int64_t size, int64_t stride, int64_t width,
+                                             bool logarithms) {
+  if (logarithms) return normalize_columns<true>(from, to, size, stride, width);
+  normalize_columns<false>(from, to, size, stride, width);
 }
 
 }  // namespace
