@@ -12,6 +12,7 @@
 7.  ``add(constant, x)``, ``multiply(constant, x)``, ... get the constant on the right.
 8.  ``bitwise_and`` of booleans becomes ``logical_and``, likewise for the other bitwise ops.
 9.  ``slice_scatter`` over a whole axis becomes its updates: the data is overwritten.
+10. ``scatter_nd`` and ``scatter_elements`` without updates become the data; TVM 0.27 divides by their number.
 """
 
 from __future__ import annotations
@@ -209,6 +210,12 @@ def overwrite_all(view: OpView, _editor: Editor) -> relax.Expr | None:
     return updates if is_whole else None
 
 
+def scatter_nothing(view: OpView, _editor: Editor) -> relax.Expr | None:
+    """Case 10."""
+    data, indices, _updates = view.args
+    return data if _is_empty(indices) else None
+
+
 def _is_number(expr: relax.Expr, number: int) -> bool:
     return isinstance(expr, tvm.tirx.IntImm) and expr.value == number
 
@@ -227,4 +234,5 @@ REWRITES: list[tuple[tuple[str, ...], Rewrite]] = [
     (("relax.nn.dropout",), drop_nothing),
     (BROADCASTING, broadcast_by_operator),
     (("relax.slice_scatter",), overwrite_all),
+    (("relax.scatter_nd", "relax.scatter_elements"), scatter_nothing),
 ]

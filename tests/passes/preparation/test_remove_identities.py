@@ -52,6 +52,12 @@ IDENTITIES: dict[str, Unary] = {
     "add zero": lambda x: op.add(x, relax.const(0.0)),
     "subtract zero": lambda x: op.subtract(x, relax.const(np.zeros((1, 3), "float32"))),
     "slice_scatter over a whole axis": lambda x: op.slice_scatter(op.exp(x), x, 0, 3, 1, axis=-1),
+    "scatter_nd of nothing": lambda x: op.scatter_nd(
+        x, relax.const(np.zeros((0, 2), "int64")), relax.const(np.zeros(0, "float32"))
+    ),
+    "scatter_elements of nothing": lambda x: op.scatter_elements(
+        x, relax.const(np.zeros((0, 3), "int64")), relax.const(np.zeros((0, 3), "float32"))
+    ),
     "dropout": lambda x: relax.TupleGetItem(op.nn.dropout(x, 0.5), 0),
 }
 
