@@ -425,3 +425,16 @@ def test_batch_normalization_with_five_outputs_is_in_training_mode(opset: int) -
     expected = [norm, 0.75 * m + 0.25 * mean, 0.75 * v + 0.25 * variance, mean, variance]
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.numpy(), other, rtol=1e-5, atol=1e-6)
+
+
+def test_samples_at_places_in_double_precision() -> None:
+    """PyTorch exports Deformable DETR so, whose image and grid have one type. ONNX Runtime declines it."""
+    head = "(float[2, 3, 5, 4] x, float[2, 4, 3, 2] g) => (float[2, 3, 4, 3] y) {"
+    double = f"{head} t = Tanh(g) d = Cast<to = 11>(t) y = GridSample(x, d) }}"
+    image, grid = numbers(2, 3, 5, 4), numbers(2, 4, 3, 2)
+    machine = machine_of(onnx.parser.parse_model(HEAD + double), ["dnnl"])
+    found = machine["main"](runtime.tensor(image), runtime.tensor(grid)).numpy()
+    single = run(f"{head} t = Tanh(g) y = GridSample(x, t) }}", [], (image, grid))
+    np.testing.assert_allclose(
+        found, single["main"](runtime.tensor(image), runtime.tensor(grid)).numpy(), 1e-5, 1e-5
+    )

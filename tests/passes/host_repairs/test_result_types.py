@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 import tvm
 from kits.backends.relax_kit import module, var
@@ -45,3 +47,27 @@ def test_resized_images(dtype):
         assert found.dtype == dtype
         expected = image.repeat(2, 2).repeat(2, 3).astype(dtype)
         np.testing.assert_array_equal(found.reshape(expected.shape), expected)
+
+
+def test_samples_at_places_in_double_precision():
+    image = np.random.default_rng(0).normal(size=(1, 2, 5, 4)).astype("float32")
+    grid = np.random.default_rng(1).uniform(-1.2, 1.2, (1, 2, 3, 3))
+    x, places = var("x", image.shape, "float32"), var("grid", grid.shape, "float64")
+    built = ar.build(module([x, places], lambda _: op.image.grid_sample(x, places, align_corners=True)))
+    given = [tvm.runtime.tensor(each) for each in (image, grid)]
+    found = relax.VirtualMachine(built, tvm.cpu())["main"](*given).numpy()
+    assert found.dtype == "float32"
+    session = onnxruntime.InferenceSession(sampling_model(), providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, {"x": image, "grid": grid.transpose(0, 2, 3, 1).astype("float32")})
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def sampling_model() -> bytes:
+    node = onnx.helper.make_node("GridSample", ["x", "grid"], ["y"], align_corners=1)
+    inputs = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in ("x", "grid")
+    ]
+    result = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    graph = onnx.helper.make_graph([node], "samples", inputs, [result])
+    opset = onnx.helper.make_opsetid("", 17)
+    return bytes(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8).SerializeToString())

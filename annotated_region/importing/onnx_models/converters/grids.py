@@ -1,6 +1,8 @@
-"""`AffineGrid` as the product of a constant grid with the matrices, which every target claims.
+"""`AffineGrid` as the product of a constant grid with the matrices, which every target claims; `GridSample`.
 
-TVM's importer takes no size that is computed from a shape, and its op is claimed by few targets.
+TVM's importer takes no size of a grid that is computed from a shape, and its op is claimed by few targets.
+TVM's ``grid_sample`` of a grid that has another type than the image says that the result has the image's
+type, and returns the wider one.
 """
 
 from __future__ import annotations
@@ -49,3 +51,12 @@ def _sizes(node: OnnxNode, rank: int) -> list[int]:
     )
     node.require(0 < np.prod(sizes, dtype="float64") <= _LARGEST, f"has an image of the extents {sizes}")
     return sizes
+
+
+@converts("", "GridSample", (2, 2), "align_corners mode padding_mode")
+def _samples(node: OnnxNode) -> relax.Expr:
+    """The grid has the image's type, as in PyTorch; exports of Deformable DETR compute it in float64."""
+    image, grid = node.tensor(0), node.tensor(1)
+    if dtype_of(grid) == dtype_of(image) or not {dtype_of(grid), dtype_of(image)} <= set(FLOATS):
+        return node.by_tvm()
+    return node.with_input(1, node.emit(relax.op.astype(grid, dtype_of(image)))).by_tvm()
