@@ -79,25 +79,52 @@ struct Lines {
 // Computes a row of the result, with the given number of elements, from a row of each operand.
 using FillRow = std::function<void(const Lines&, char*, int64_t)>;
 
+// The shape of a tensor; axes are joined with their neighbours along which the same of `parts` are broadcast, in these too.
+inline Dims joined_axes(const Dims& whole, std::vector<Dims>& parts) {
+  Dims joined{1};
+  std::vector<Dims> narrow(parts.size(), Dims{1});
+  size_t last = whole.size();  // the axis that was joined last
+  for (size_t axis = 0; axis < whole.size(); ++axis) {
+    if (whole[axis] == 1) continue;
+    const auto is_alike = [&](const Dims& part) { return (part[axis] == 1) == (part[last] == 1); };
+    const bool begins = last != whole.size() && !std::all_of(parts.begin(), parts.end(), is_alike);
+    if (begins) joined.push_back(1);
+    joined.back() *= whole[axis];
+    for (size_t part = 0; part < parts.size(); ++part) {
+      if (begins) narrow[part].push_back(1);
+      narrow[part].back() *= parts[part][axis];
+    }
+    last = axis;
+  }
+  parts = narrow;
+  return joined;
+}
+
 // Adds a kernel whose operands are broadcast along their axes of extent one.
 inline void add_repeating_kernel(Builder& builder, const NodeRow& node, FillRow fill, const char* label) {
-  const Dims out = builder.dims(node.output);
   const auto out_bytes = static_cast<int64_t>(element_bytes(builder.stated(node.output)));
   std::vector<Dims> strides;
   std::vector<int64_t> bytes;
   for (int tensor : node.inputs) {
-    strides.push_back(repeating_strides(builder.dims(tensor)));
+    strides.push_back(builder.dims(tensor));
     bytes.push_back(static_cast<int64_t>(element_bytes(builder.stated(tensor))));
   }
+  const Dims out = joined_axes(builder.dims(node.output), strides);
+  for (Dims& each : strides) each = repeating_strides(each);
   const auto kernel = [out, out_bytes, strides, bytes, fill](const std::vector<char*>& pointers) {
-    for_rows(out, [&](int64_t row) {
+    const int64_t size = out.back(), rows = volume(out, 0, out.size() - 1), parts = (size + kRunLength - 1) / kRunLength;
+#pragma omp parallel for
+    for (int64_t item = 0; item < rows * parts; ++item) {
+      const int64_t row = item / parts, first = item % parts * kRunLength;
       Lines lines{};
       for (size_t operand = 0; operand < strides.size(); ++operand) {
-        lines.data[operand] = pointers[operand] + row_offset(out, strides[operand], row) * bytes[operand];
-        lines.steps[operand] = strides[operand].back();
+        const int64_t step = strides[operand].back();
+        const int64_t offset = row_offset(out, strides[operand], row) + first * step;
+        lines.data[operand] = pointers[operand] + offset * bytes[operand];
+        lines.steps[operand] = step;
       }
-      fill(lines, pointers.back() + row * out.back() * out_bytes, out.back());
-    });
+      fill(lines, pointers.back() + (row * size + first) * out_bytes, std::min(kRunLength, size - first));
+    }
   };
   add_plain_kernel(builder, node, kernel, label);
 }
@@ -106,7 +133,11 @@ template <typename T>
 void expanded_row(const Lines& lines, char* result, int64_t size) {
   T* const to = reinterpret_cast<T*>(result);
   const Line<T> from = lines.of<T>(0);
-  for (int64_t item = 0; item < size; ++item) to[item] = from[item];
+  if (from.step == 0) {
+    std::fill_n(to, size, from[0]);
+  } else {
+    std::copy_n(from.data, size, to);
+  }
 }
 
 // Broadcast; elements are only moved, so only their size matters.
@@ -116,12 +147,51 @@ inline void expand(Builder& builder, const NodeRow& node) {
   });
 }
 
+namespace {
+
+template <typename T>
+inline __attribute__((always_inline)) void choose_items(const float* conditions, const T* yes, const T* no, T* to,
+                                                        int64_t size) {
+#pragma omp simd
+  for (int64_t item = 0; item < size; ++item) to[item] = conditions[item] != 0.0f ? yes[item] : no[item];
+}
+
+template <typename T>
+void choose(const float* conditions, const T* yes, const T* no, T* to, int64_t size) {
+  choose_items(conditions, yes, no, to, size);
+}
+ANNOTATED_REGION_CLONES void choose(const float* conditions, const uint32_t* yes, const uint32_t* no, uint32_t* to,
+                                    int64_t size) {
+  choose_items(conditions, yes, no, to, size);
+}
+
+}  // namespace
+
+// Runs of a row whose elements follow each other; a broadcast element is repeated once for all of them.
+template <typename T>
+class Runs {
+ public:
+  static constexpr int64_t kLength = 256;
+
+  Runs(Line<T> line, int64_t size) : line_(line) {
+    if (line.step == 0) std::fill_n(block_.begin(), std::min(kLength, size), line[0]);
+  }
+  const T* at(int64_t first) const { return line_.step == 0 ? block_.data() : line_.data + first; }
+
+ private:
+  Line<T> line_;
+  std::array<T, kLength> block_;
+};
+
 template <typename T>
 void selected_row(const Lines& lines, char* result, int64_t size) {
+  constexpr int64_t kLength = Runs<T>::kLength;
   T* const to = reinterpret_cast<T*>(result);
-  const Line<float> condition = lines.of<float>(0);
-  const Line<T> yes = lines.of<T>(1), no = lines.of<T>(2);
-  for (int64_t item = 0; item < size; ++item) to[item] = condition[item] != 0.0f ? yes[item] : no[item];
+  const Runs<float> conditions(lines.of<float>(0), size);
+  const Runs<T> yes(lines.of<T>(1), size), no(lines.of<T>(2), size);
+  for (int64_t first = 0; first < size; first += kLength) {
+    choose(conditions.at(first), yes.at(first), no.at(first), to + first, std::min(kLength, size - first));
+  }
 }
 
 // inputs: condition, the value where it is nonzero, the value where it is zero.
@@ -198,24 +268,6 @@ inline bool combine(Builder& builder, const NodeRow& node) {
   return true;
 }
 
-// The shapes of a tensor and of one that is broadcast to it, with neighbouring axes joined that are broadcast alike.
-inline std::pair<Dims, Dims> joined_axes(const Dims& whole, const Dims& part) {
-  Dims joined, narrow;
-  bool repeats = false;  // along the last of the joined axes
-  for (size_t axis = 0; axis < whole.size(); ++axis) {
-    if (whole[axis] == 1) continue;
-    const bool is_repeated = part[axis] == 1;
-    if (joined.empty() || is_repeated != repeats) {
-      joined.push_back(1);
-      narrow.push_back(1);
-    }
-    repeats = is_repeated;
-    joined.back() *= whole[axis];
-    narrow.back() *= part[axis];
-  }
-  return {joined, narrow};
-}
-
 // A function of two numbers, for a row of each operand; the second is one number if its elements are 0 apart.
 using PairRow = void (*)(const float* left, const float* right, int64_t step, float* to, int64_t size);
 
@@ -269,9 +321,10 @@ inline bool is_bare_or_rounded(const Builder& builder, const NodeRow& node) {
 // only; false if the node is another one.
 inline bool combine_repeating(Builder& builder, const NodeRow& node) {
   const PairRow run = pair_row_of(parameters_of<ArithmeticRow>(node).algorithm);
-  const auto [whole, part] = joined_axes(builder.dims(node.inputs[0]), builder.dims(node.inputs[1]));
-  if (run == nullptr || whole.empty() || !is_bare_or_rounded(builder, node)) return false;
-  const auto kernel = [run, whole = whole, strides = repeating_strides(part)](const std::vector<char*>& pointers) {
+  if (run == nullptr || !is_bare_or_rounded(builder, node)) return false;
+  std::vector<Dims> parts{builder.dims(node.inputs[1])};
+  const Dims whole = joined_axes(builder.dims(node.inputs[0]), parts);
+  const auto kernel = [run, whole, strides = repeating_strides(parts[0])](const std::vector<char*>& pointers) {
     const int64_t size = whole.back();
     for_rows(whole, [&](int64_t row) {
       const float* const right = floats(pointers[1]) + row_offset(whole, strides, row);

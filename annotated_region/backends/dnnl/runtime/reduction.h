@@ -6,16 +6,14 @@ namespace {
 // The binary operation of a reduction.
 enum class Merge { sum, product, largest, least };
 
-// Propagates NaN.
+// Propagates NaN. Two selections, where g++ makes branches of one with two conditions.
 template <typename T>
 inline __attribute__((always_inline)) T merged(T left, T right, Merge merge) {
-  switch (merge) {
-    case Merge::sum: return left + right;
-    case Merge::product: return left * right;
-    case Merge::largest: return (right > left) | (right != right) ? right : left;
-    case Merge::least: return (right < left) | (right != right) ? right : left;
-  }
-  return left;
+  if (merge == Merge::sum) return left + right;
+  if (merge == Merge::product) return left * right;
+  const bool is_better = merge == Merge::largest ? right > left : right < left;
+  const T better = is_better ? right : left;
+  return right == right ? better : right;
 }
 
 constexpr float kNeutral[] = {0.0f, 1.0f, -INFINITY, INFINITY};
@@ -44,6 +42,7 @@ inline __attribute__((always_inline)) void merge_columns(const float* from, int6
 #pragma omp simd
       for (int64_t i = 0; i < width; ++i) column[i] = merged(column[i], from[row * stride + i], merge);
     }
+#pragma omp simd
     for (int64_t i = 0; i < width; ++i) to[i] = merged(to[i], static_cast<double>(column[i]), merge);
   }
 }
@@ -80,24 +79,42 @@ ANNOTATED_REGION_CLONES float least_of_run(const float* from, int64_t size) {
   return undefined != 0 ? NAN : best;
 }
 
+// Merges `width` numbers, at most kColumns, by halves.
+ANNOTATED_REGION_CLONES void merge_halves(float* numbers, int64_t width, Merge merge) {
+  for (int64_t half = (width + 1) / 2; width > 1; width = half, half = (width + 1) / 2) {
+#pragma omp simd
+    for (int64_t i = 0; i < width / 2; ++i) {
+      numbers[i] = merge == Merge::sum ? numbers[i] + numbers[i + half] : numbers[i] * numbers[i + half];
+    }
+  }
+}
+
 // Merges a contiguous run: as rows, then by halves, in float32, so that overflow gives infinity.
-ANNOTATED_REGION_CLONES double merged_run(const float* from, int64_t size, Merge merge) {
+inline double merged_run(const float* from, int64_t size, Merge merge) {
   if (merge == Merge::largest) return largest_of_run(from, size);
   if (merge == Merge::least) return least_of_run(from, size);
   double columns[kColumns];
-  int64_t width = std::min(size, kColumns);
-  const int64_t rows = size / width;
+  float narrow[kColumns];
+  const int64_t width = std::min(size, kColumns), rows = size / width;
   merge_rows(from, rows, width, width, columns, merge);
+  for (int64_t i = 0; i < width; ++i) narrow[i] = static_cast<float>(columns[i]);
   for (int64_t i = rows * width; i < size; ++i) {
-    double& column = columns[i - rows * width];
-    column = merged(static_cast<float>(column), from[i], merge);
+    float& column = narrow[i - rows * width];
+    column = merged(column, from[i], merge);
   }
-  for (int64_t half = (width + 1) / 2; width > 1; width = half, half = (width + 1) / 2) {
-    for (int64_t i = 0; i < width / 2; ++i) {
-      columns[i] = merged(static_cast<float>(columns[i]), static_cast<float>(columns[i + half]), merge);
-    }
+  merge_halves(narrow, width, merge);
+  return narrow[0];
+}
+
+constexpr int64_t kShortRun = 64;
+
+// Merges `count` short runs that follow each other, at most kColumns: as columns, so that each is a number of a register.
+inline void merge_short_runs(const float* from, int64_t count, int64_t size, double* to, Merge merge) {
+  float columns[kShortRun * kColumns];
+  for (int64_t run = 0; run < count; ++run) {
+    for (int64_t item = 0; item < size; ++item) columns[item * kColumns + run] = from[run * size + item];
   }
-  return columns[0];
+  merge_rows(columns, size, kColumns, count, to, merge);
 }
 
 }  // namespace
@@ -119,6 +136,26 @@ struct Reduction {
   size_t scratch() const { return results() * parts * sizeof(double); }
 
   void run(const float* from, float* to, double* partial) const {
+    inner == 1 && parts == 1 && size <= kShortRun ? run_short(from, partial) : run_parts(from, partial);
+#pragma omp parallel for
+    for (int64_t item = 0; item < results(); ++item) {
+      double result = partial[item];
+      for (int64_t part = 1; part < parts; ++part) {
+        result = merged(result, partial[part * results() + item], merge);
+      }
+      to[item] = static_cast<float>(result * factor);
+    }
+  }
+
+ private:
+  void run_short(const float* from, double* partial) const {
+#pragma omp parallel for
+    for (int64_t first = 0; first < outer; first += kColumns) {
+      merge_short_runs(from + first * size, std::min(kColumns, outer - first), size, partial + first, merge);
+    }
+  }
+
+  void run_parts(const float* from, double* partial) const {
     const int64_t columns = std::min(inner, kColumns), blocks = (inner + columns - 1) / columns;
 #pragma omp parallel for
     for (int64_t item = 0; item < outer * blocks * parts; ++item) {
@@ -131,14 +168,6 @@ struct Reduction {
       } else {
         merge_rows(data, last - first, inner, std::min(columns, inner - column), result, merge);
       }
-    }
-#pragma omp parallel for
-    for (int64_t item = 0; item < results(); ++item) {
-      double result = partial[item];
-      for (int64_t part = 1; part < parts; ++part) {
-        result = merged(result, partial[part * results() + item], merge);
-      }
-      to[item] = static_cast<float>(result * factor);
     }
   }
 };

@@ -191,6 +191,22 @@ void cumulated_run(const T* from, T* to, int64_t extent, int64_t step, bool excl
   }
 }
 
+// The same of `width` neighbouring runs, row by row.
+template <typename T>
+void cumulated_columns(const T* from, T* to, int64_t extent, int64_t step, int64_t width, bool exclusive,
+                       bool multiplies) {
+  for (int64_t i = 0; i < width; ++i) to[i] = exclusive ? static_cast<T>(multiplies ? 1 : 0) : from[i];
+  for (int64_t item = 1; item < extent; ++item) {
+    const T* const next = from + (exclusive ? item - 1 : item) * step;
+    const T* const before = to + (item - 1) * step;
+    T* const whole = to + item * step;
+#pragma omp simd
+    for (int64_t i = 0; i < width; ++i) {
+      whole[i] = multiplies ? product_of(before[i], next[i]) : sum_of(before[i], next[i]);
+    }
+  }
+}
+
 inline void cumulation(Builder& builder, const NodeRow& node) {
   const Dims& dims = builder.dims(node.output);
   const auto& given = parameters_of<CumulationRow>(node);
@@ -199,11 +215,17 @@ inline void cumulation(Builder& builder, const NodeRow& node) {
   with_numbers(builder.stated(node.output).get_data_type(), [&](auto zero) {
     using T = decltype(zero);
     const auto kernel = [=, exclusive = given.exclusive, multiplies = given.multiplies](const std::vector<char*>& pointers) {
+      const int64_t columns = std::min(inner, kColumns), blocks = (inner + columns - 1) / columns;
 #pragma omp parallel for
-      for (int64_t run = 0; run < outer * inner; ++run) {
-        const int64_t begin = run / inner * extent * inner + run % inner;
-        cumulated_run(reinterpret_cast<const T*>(pointers[0]) + begin, reinterpret_cast<T*>(pointers[1]) + begin, extent,
-                      inner, exclusive, multiplies);
+      for (int64_t item = 0; item < outer * blocks; ++item) {
+        const int64_t column = item % blocks * columns, begin = item / blocks * extent * inner + column;
+        const T* const from = reinterpret_cast<const T*>(pointers[0]) + begin;
+        T* const to = reinterpret_cast<T*>(pointers[1]) + begin;
+        if (inner == 1) {
+          cumulated_run(from, to, extent, inner, exclusive, multiplies);
+        } else {
+          cumulated_columns(from, to, extent, inner, std::min(columns, inner - column), exclusive, multiplies);
+        }
       }
     };
     add_plain_kernel(builder, node, kernel, "cumulate");
