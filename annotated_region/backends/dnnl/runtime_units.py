@@ -80,6 +80,7 @@ PRODUCT_FILES = (
     "packed_products.h",
     "transposed.h",
     "long_lines.h",
+    "windows.h",
     "primitives.h",
     "pooling.h",
     "attention_products.h",

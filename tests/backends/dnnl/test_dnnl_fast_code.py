@@ -193,3 +193,56 @@ def test_a_dilated_convolution_of_a_long_line_reads_a_copy_with_the_padding():
     plan = plan_of(residual, numbers(2, 24, 1100))
     assert plan.count("padding") == 1
     assert "padding" not in plan_of(residual, numbers(1, 24, 100))
+
+
+DEPTHWISE: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, int | tuple[int, ...]]]] = {
+    "dilation": ((2, 64, 13, 17), (64, 1, 3, 5), {"dilation": (4, 3), "padding": (4, 6)}),
+    "dilation and strides": (
+        (1, 32, 15, 40),
+        (32, 1, 3, 3),
+        {"dilation": 2, "padding": (1, 0, 3, 5), "strides": (2, 3)},
+    ),
+    "beyond the image": ((1, 16, 5, 4), (16, 1, 3, 3), {"dilation": 6, "padding": 6}),
+    "volumes": ((2, 54, 5, 6, 13), (54, 1, 3, 3, 3), {"padding": 1}),
+    "volumes and strides": ((1, 24, 6, 7, 9), (24, 1, 5, 1, 3), {"padding": (2, 0, 1), "strides": (1, 2, 2)}),
+}
+
+
+@pytest.mark.parametrize("has_chain", [False, True], ids=["alone", "chain"])
+@pytest.mark.parametrize("case", DEPTHWISE)
+def test_each_channel_alone(case, has_chain):
+    """oneDNN has no code for these with channels last, and multiplies with one channel of a vector."""
+    data, kernel, attributes = DEPTHWISE[case]
+
+    def channelwise(x: relax.Expr) -> relax.Expr:
+        convolve = op.nn.conv2d if len(data) == 4 else op.nn.conv3d
+        y = convolve(x, weights(*kernel), groups=data[1], **attributes)
+        shift = relax.const(numbers(1, data[1], *[1] * (len(data) - 2), seed=3))
+        return op.nn.relu(op.add(y, shift)) if has_chain else y
+
+    steps = plan_of(channelwise, numbers(*data)).splitlines()
+    assert any(step.startswith(("depthwise convolution", "convolution jit_dw")) for step in steps)
+
+
+@pytest.mark.parametrize("channels", [3, 20])
+def test_the_largest_of_windows_with_dilation(channels):
+    def largest(x: relax.Expr) -> relax.Expr:
+        return op.nn.max_pool2d(x, (3, 2), (1, 2), (2, 1, 1, 0), (2, 3))
+
+    assert "largest of windows" in plan_of(largest, numbers(2, channels, 14, 15))
+
+
+def test_the_largest_of_windows_with_dilation_behind_a_convolution():
+    """Its channels are last."""
+
+    def largest(x: relax.Expr) -> relax.Expr:
+        return op.nn.max_pool2d(convolved(x, 1), 3, 1, 2, 2)
+
+    assert "largest of windows" in plan_of(largest, numbers(1, 32, 14, 15))
+
+
+def test_the_largest_of_windows_of_one_channel():
+    def peaks(x: relax.Expr) -> relax.Expr:
+        return op.nn.max_pool2d(x, 9, 1, 4)
+
+    assert "largest of windows" in plan_of(peaks, numbers(2, 1, 24, 37))

@@ -186,6 +186,11 @@ inline void pooling(Builder& builder, const NodeRow& node) {
     pd = another;
   }
   if (!pd) throw std::runtime_error("oneDNN has no pooling with these parameters");
+  constexpr int64_t kFewChannels = 8;  // oneDNN's vectors are of channels
+  if (given.algorithm == dnnl_pooling_max && from.get_data_type() == kFloat && builder.type(node.output) == kFloat &&
+      (is_reference(pd) || in[1] < kFewChannels)) {
+    return largest_of_windows(builder, node, window);
+  }
   builder.add_unary_step(node, pd, from);
   if (given.algorithm == dnnl_pooling_max && !has_lower_bound(builder.graph())[src]) {
     restore_infinity(builder, node, from, Windows{in, out, strides, window, dilation, before});

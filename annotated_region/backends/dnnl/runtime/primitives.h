@@ -133,6 +133,12 @@ bool appends_chain(const PrimitiveDesc& pd) {
   return std::strncmp(name, "brg_conv", 8) == 0 && std::strstr(name, "strided") == nullptr;
 }
 
+// Whether oneDNN's code is for convolutions of each channel alone; other code multiplies with one channel of a vector.
+template <typename PrimitiveDesc>
+bool is_of_depthwise(const PrimitiveDesc& pd) {
+  return std::strstr(pd.impl_info_str(), "dw") != nullptr;
+}
+
 inline void deconvolution(Builder& builder, const NodeRow& node);
 
 template <typename Forward>
@@ -180,6 +186,8 @@ void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) 
     const auto bare = node.post_ops.size > 0 ? fastest(Builder::attributes(), result) : make(Builder::attributes(), result);
     if (is_done_by_product(builder, node, bare)) return in_steps(builder, node, transposed_product);
     if (node.post_ops.size > 0 && !appends_chain(bare)) return in_steps(builder, node, deconvolution);
+  } else if (is_depthwise(builder, node) && !is_of_depthwise(make(Builder::attributes(), result))) {
+    return in_steps(builder, node, depthwise);
   }
   add_fused(builder, node, result, make,
             [algorithm](Builder& of, const NodeRow& each) { convolve<Forward>(of, each, algorithm); }, data);
