@@ -132,6 +132,60 @@ inline void sample_plane(const float* from, const Sample* samples, int64_t count
   }
 }
 
+constexpr int64_t kSamples = 32;  // that a thread takes at once
+
+// The two pixels of an axis around each of some places, as offsets, all bits or none of whether they are inside of the
+// image, and weights.
+struct PixelPairs {
+  std::array<std::array<int32_t, kSamples>, 2> offsets, inside;
+  std::array<std::array<float, kSamples>, 2> weights;
+};
+
+namespace {
+
+// What `SampledAxis` does of linear samples, for images of moderate extents, of which float32 holds each place: `outside`
+// is `zeros` or `border`. Coordinates are `step` apart.
+ANNOTATED_REGION_CLONES void find_pairs(const float* coordinates, int64_t step, int64_t count, const SampledAxis& axis,
+                                        PixelPairs& pairs) {
+  const auto size = static_cast<float>(axis.extent), last = static_cast<float>(axis.extent - 1);
+  const float span = axis.is_aligned ? last : size, shift = axis.is_aligned ? 0.0f : -0.5f;
+  const float least = axis.outside == Outside::border ? 0.0f : -INFINITY;
+  const float most = axis.outside == Outside::border ? last : INFINITY;
+  const bool clips = axis.outside == Outside::border;
+  const auto stride = static_cast<int32_t>(axis.stride);
+#pragma omp simd
+  for (int64_t item = 0; item < count; ++item) {
+    const float place = shift + (coordinates[item * step] + 1.0f) * span / 2.0f;
+    const float above = place > least ? place : least;  // NaN becomes 0 at a border
+    const float within = above < most ? above : most;
+    const float at = clips ? within : place, base = std::floor(at), next = base + 1.0f;
+    const bool has_base = (base >= 0.0f) & (base <= last), has_next = (next >= 0.0f) & (next <= last);
+    pairs.offsets[0][item] = static_cast<int32_t>(has_base ? base : 0.0f) * stride;
+    pairs.offsets[1][item] = static_cast<int32_t>(has_next ? next : 0.0f) * stride;
+    pairs.inside[0][item] = has_base ? -1 : 0;
+    pairs.inside[1][item] = has_next ? -1 : 0;
+    pairs.weights[0][item] = 1.0f - (at - base);
+    pairs.weights[1][item] = at - base;
+  }
+}
+
+// Samples of one channel, of the four pixels around each: pixels outside are zeros, which weights that are no numbers
+// make NaN.
+ANNOTATED_REGION_CLONES void sample_corners(const float* from, const PixelPairs& rows, const PixelPairs& columns,
+                                            int64_t count, float* to) {
+#pragma omp simd
+  for (int64_t item = 0; item < count; ++item) {
+    const auto corner = [&](int row, int column) __attribute__((always_inline)) {
+      const float pixel = from[rows.offsets[row][item] + columns.offsets[column][item]];
+      const int32_t inside = rows.inside[row][item] & columns.inside[column][item];
+      return rows.weights[row][item] * columns.weights[column][item] * bits_as<float>(bits_as<int32_t>(pixel) & inside);
+    };
+    to[item] = corner(0, 0) + corner(0, 1) + corner(1, 0) + corner(1, 1);
+  }
+}
+
+}  // namespace
+
 // The strides of an operand or of the result: of the batch, of axis 1, and of all other axes as one.
 struct PointStrides {
   int64_t batch, second, point;
@@ -143,20 +197,38 @@ struct GridSampling {
   int64_t image_batch, image_channel;
   PointStrides grid, result;
 
-  static constexpr int64_t kBlock = 32;
-
   void run(const float* image, const float* places, float* to) const {
-    const int64_t blocks = (points + kBlock - 1) / kBlock;
+    const int64_t blocks = (points + kSamples - 1) / kSamples;
 #pragma omp parallel for
     for (int64_t item = 0; item < batches * blocks; ++item) {
-      const int64_t batch = item / blocks, first = item % blocks * kBlock;
+      const int64_t batch = item / blocks, first = item % blocks * kSamples;
       run_block(image + batch * image_batch, places + batch * grid.batch + first * grid.point,
-                to + batch * result.batch + first * result.point, std::min(kBlock, points - first));
+                to + batch * result.batch + first * result.point, std::min(kSamples, points - first));
+    }
+  }
+
+  // Whether samples are found and computed several at a time: linear ones of images with channels first.
+  bool is_by_corners() const {
+    constexpr int64_t kMostPlaces = 1 << 24;
+    const auto is_simple = [](const SampledAxis& axis) {
+      const bool is_known = axis.method == SampleMethod::linear && axis.outside != Outside::reflection;
+      return is_known && axis.extent * axis.stride <= kMostPlaces;
+    };
+    return axes.size() == 2 && result.point == 1 && std::all_of(axes.begin(), axes.end(), is_simple);
+  }
+
+  void run_corners(const float* image, const float* places, float* to, int64_t count) const {
+    PixelPairs rows, columns;
+    find_pairs(places + grid.second, grid.point, count, axes[0], rows);
+    find_pairs(places, grid.point, count, axes[1], columns);
+    for (int64_t channel = 0; channel < channels; ++channel) {
+      sample_corners(image + channel * image_channel, rows, columns, count, to + channel * result.second);
     }
   }
 
   void run_block(const float* image, const float* places, float* to, int64_t count) const {
-    std::array<Sample, kBlock> samples;
+    if (is_by_corners()) return run_corners(image, places, to, count);
+    std::array<Sample, kSamples> samples;
     for (int64_t item = 0; item < count; ++item) find(places + item * grid.point, samples[item]);
     if (image_channel == 1 && result.second == 1) {
       for (int64_t item = 0; item < count; ++item) {
