@@ -200,9 +200,12 @@ void cumulated_columns(const T* from, T* to, int64_t extent, int64_t step, int64
     const T* const next = from + (exclusive ? item - 1 : item) * step;
     const T* const before = to + (item - 1) * step;
     T* const whole = to + item * step;
+    if (multiplies) {
 #pragma omp simd
-    for (int64_t i = 0; i < width; ++i) {
-      whole[i] = multiplies ? product_of(before[i], next[i]) : sum_of(before[i], next[i]);
+      for (int64_t i = 0; i < width; ++i) whole[i] = product_of(before[i], next[i]);
+    } else {
+#pragma omp simd
+      for (int64_t i = 0; i < width; ++i) whole[i] = sum_of(before[i], next[i]);
     }
   }
 }
