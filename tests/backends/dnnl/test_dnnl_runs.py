@@ -54,8 +54,9 @@ def cumulated(x: np.ndarray, exclusive: bool) -> np.ndarray:
 
 
 def shares(x: np.ndarray) -> np.ndarray:
-    powers = np.exp(x - x.max(1, keepdims=True), dtype="float64")
-    return powers / powers.sum(1, keepdims=True)
+    powers: np.ndarray = np.exp(x - x.max(1, keepdims=True), dtype="float64")
+    found: np.ndarray = powers / powers.sum(1, keepdims=True)
+    return found
 
 
 @cache
