@@ -288,6 +288,14 @@ def test_positions_in_int32() -> None:
     run(text, ["dnnl"], (numbers(2, 3),), (numbers(1, 1),))
 
 
+def test_positions_behind_earlier_tokens() -> None:
+    """PyTorch writes so those of one more token: a list of one plus an extent is a list, not a number."""
+    text = """(float[n, h] x) => (float[n, h] y) <int64[1] one = {0}, int64[1] at = {1}> {
+        s = Shape<start = 1, end = 2>(x) e = Squeeze(s) p = Add(one, e) r = Unsqueeze(p, at)
+        f = Cast<to = 1>(r) y = Add(x, f) }"""
+    run(text, ["dnnl"], (numbers(2, 3),), (numbers(1, 1),))
+
+
 def test_shapes_of_the_larger_extents() -> None:
     """Paddle writes so the shape of each expanded tensor."""
     text = """(float[n, 4] x) => (float[n, 4] y) <int64[2] own = {1, 4}, float[1, 1] one = {1.0}> {
@@ -370,6 +378,15 @@ def test_as_many_of_the_largest_as_an_extent_says() -> None:
         s = Shape(x) i = Cast<to = 6>(s) e = Gather(i, last) u = Unsqueeze(e, at) k = Cast<to = 7>(u)
         y, p = TopK(x, k) }"""
     run(text, ["onnxruntime"], (numbers(2, 5),))
+
+
+@pytest.mark.parametrize("slope", [0.25, -1.5])
+def test_one_slope_for_lines_of_any_length(slope: float) -> None:
+    """TVM repeated it along the last axis, which no target claimed, and the host could not compile."""
+    text = f"""(float[n, 4, l] x) => (float[n, 4, l] y) <float[1] s = {{{slope}}}> {{ y = PRelu(x, s) }}"""
+    run(text, ["dnnl"], (numbers(2, 4, 5),), (numbers(1, 4, 1),))
+    (function,) = ar.explain(ar.from_onnx(onnx.parser.parse_model(HEAD + text)), ["dnnl"]).functions
+    assert [op.placed for op in function.ops] == ["dnnl"]
 
 
 def test_a_threshold_of_minus_infinity_is_none() -> None:

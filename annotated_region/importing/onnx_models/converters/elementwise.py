@@ -3,7 +3,8 @@
 TVM 0.27.0 ignores the signs that `IsInf` selects; its floor modulo of floats is NaN if the divisor is
 infinite; shifts by too many bits depend on the processor; it supports `Pow` neither for
 integers nor for mixed types; and its `ThresholdedRelu` of minus infinity is NaN. It lowers `Clip` to
-loops, which no target claims, and lacks `Celu`.
+loops, which no target claims, and lacks `Celu`. It repeats the one slope of a `PRelu` along the last axis,
+which no target claims, and which TVM cannot compile if that axis is symbolic.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import math
 import numpy as np
 from tvm import relax
 
-from annotated_region.importing.onnx_models.converters.node import FLOATS, OnnxNode, dtype_of
+from annotated_region.importing.onnx_models.converters.node import FLOATS, OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_models.converters.registry import converts
 
 __all__: list[str] = []
@@ -72,6 +73,20 @@ def _above_threshold(node: OnnxNode) -> relax.Expr:
     data = node.tensor(0, FLOATS)
     zero, least = (relax.const(number, dtype_of(data)) for number in (0.0, node.number("alpha", 1.0)))
     return relax.op.where(node.emit(relax.op.greater(data, least)), data, zero)
+
+
+@converts("", "PRelu", (2, 2))
+def _with_slopes(node: OnnxNode) -> relax.Expr:
+    """One finite slope for all elements as that of a leaky ReLU; TVM repeats it along the last axis."""
+    slope = node.constant(node.tensor(1))
+    if (
+        slope is None
+        or slope.size != 1
+        or slope.ndim > rank_of(node.tensor(0))
+        or not np.isfinite(slope).all()
+    ):
+        return node.by_tvm()
+    return relax.op.nn.leakyrelu(node.tensor(0, FLOATS), float(slope.item()))
 
 
 @converts("", "Celu", (1, 1), "alpha")

@@ -90,9 +90,9 @@ def with_tensors(node: OnnxNode) -> OnnxNode:
 
 
 def _is_tensor(node: OnnxNode, expr: relax.Expr) -> bool:
-    """Whether TVM keeps a tensor; it makes a number of a constant of one element."""
+    """Whether the result is a tensor; TVM makes a number of any constant of one element, also of a list."""
     constant = node.constant(expr)
-    return isinstance(expr.ty, relax.TensorType) and (constant is None or constant.size != 1)
+    return isinstance(expr.ty, relax.TensorType) and (constant is None or constant.shape != ())
 
 
 def _as_tensor(node: OnnxNode, expr: relax.Expr) -> relax.Expr | None:
