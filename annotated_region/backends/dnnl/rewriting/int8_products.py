@@ -27,8 +27,16 @@ from annotated_region.backends.dnnl.graph import (
     same_shape,
     volume,
 )
-from annotated_region.backends.dnnl.parameters import ChannelScales, Permutation, Pooling, Scale
+from annotated_region.backends.dnnl.parameters import (
+    Arithmetic,
+    ChannelScales,
+    Permutation,
+    Pooling,
+    Scale,
+    linear,
+)
 from annotated_region.backends.dnnl.rewriting.rewriter import VIEWS, Rewrite
+from annotated_region.backends.dnnl.views import reshape
 
 __all__ = ["BYTES", "LowerDequantization", "MakeInt8Products", "scale_of"]
 
@@ -124,20 +132,61 @@ class MakeInt8Products(Rewrite):
         if node.kind not in PRODUCTS or node.post_ops or node.quantized is not None:
             return None
         left, right = map(self.rewriter.producer, node.inputs[:2])
-        scale = scale_of(left, Kind.DEQUANTIZE)
-        if left is None or scale is None or right is None or right.kind is not Kind.DEQUANTIZE:
+        if left is None or right is None or {left.kind, right.kind} != {Kind.DEQUANTIZE}:
             return None
+        scale = scale_of(left, Kind.DEQUANTIZE)
+        return self.by_channels(node, left, right) if scale is None else self.by_one(node, scale, left, right)
+
+    def by_one(self, node: Node, scale: Scale, left: Node, right: Node) -> Node | None:
+        """The product of data with one scale."""
         data, weights = left.inputs[0], right.inputs[0]
         if self.graph.dtype(data) not in BYTES:
             return None
-        if self.graph.dtype(weights) is DataType.UINT8 and node.kind is Kind.MATMUL and data != weights:
-            right = self.as_signed(right)
-        if right is None or self.graph.dtype(weights) is not DataType.INT8:
+        is_exchangeable = node.kind is Kind.MATMUL and data != weights
+        signed: Node | None = right
+        if self.graph.dtype(weights) is DataType.UINT8 and is_exchangeable:
+            signed = self.as_signed(right)
+        if signed is None or self.graph.dtype(weights) is not DataType.INT8:
             return None
-        quantized = self.meaning(node, scale, right)
+        quantized = self.meaning(node, scale, signed)
         if quantized is None:
             return None
         return replace(node, inputs=(data, weights, *node.inputs[2:]), quantized=quantized)
+
+    def by_channels(self, node: Node, left: Node, right: Node) -> Node | None:
+        """The depthwise convolution of data with a scale for each channel; its scales are products.
+
+        NNCF quantizes so what only a depthwise convolution reads.
+        """
+        scales = self.channel_scales(node, left, right)
+        data, weights = left.inputs[0], right.inputs[0]
+        is_narrow = self.graph.dtype(data) in BYTES and self.graph.dtype(weights) is DataType.INT8
+        if scales is None or not is_narrow:
+            return None
+        quantized = Quantized(1.0, 0, weights_scales=scales)
+        return replace(node, inputs=(data, weights, *node.inputs[2:]), quantized=quantized)
+
+    def channel_scales(self, node: Node, left: Node, right: Node) -> TensorId | None:
+        """The products of the scales of data and weights, which have no zero points; None for other nodes."""
+        is_by_channel = left.parameters == ChannelScales(1, 1) and len(left.inputs) == 2
+        if node.kind is not Kind.CONVOLUTION or not is_by_channel or not self.is_depthwise(node):
+            return None
+        scales, weights = left.inputs[1], scale_of(right, Kind.DEQUANTIZE)
+        if not self.graph.tensors[scales].is_constant:
+            return None
+        shape = self.graph.shape(scales)
+        if weights is not None:
+            factor = linear(weights.scale)
+            return None if weights.zero else self.graph.add(Kind.ELTWISE, (scales,), shape, factor)
+        if len(right.inputs) != 2 or not self.is_per_channel(node, right):
+            return None
+        others = reshape(self.graph, right.inputs[1], shape)
+        return self.graph.add(Kind.BINARY, (scales, others), shape, Arithmetic("binary_mul"))
+
+    def is_depthwise(self, node: Node) -> bool:
+        """Whether each channel of a convolution's result is made of one channel of the data."""
+        data, kernel = map(self.graph.shape, node.inputs[:2])
+        return len(kernel) > len(data) and kernel[1:3] == (1, 1)
 
     def measure(self) -> tuple[int, ...]:
         """The number of float products."""
