@@ -296,6 +296,20 @@ def test_positions_behind_earlier_tokens() -> None:
     run(text, ["dnnl"], (numbers(2, 3),), (numbers(1, 1),))
 
 
+def test_products_of_extents_that_are_written_in_two_ways() -> None:
+    """Mamba's chunks; an einsum of them stayed on the host."""
+    text = """(float[2, 3, n] x) => (float[2, 3, 3] y) <int64 four = {4}, int64 down = {-4}, int64[1] at = {0},
+        int64[2] own = {2, 3}> {
+        s = Shape<start = 2, end = 3>(x) e = Squeeze(s, at) r = ReduceMean<axes = [2]>(x)
+        m = Mod(e, down) d = Sub(e, m) a = Div(d, four) b = Unsqueeze(a, at) c = Concat<axis = 0>(own, b)
+        o = Mod(e, four) f = Sub(four, o) g = Mod(f, four) h = Add(e, g) i = Div(h, four) j = Unsqueeze(i, at)
+        k = Concat<axis = 0>(own, j) p = Expand(r, c) q = Expand(r, k)
+        y = Einsum<equation = "bcl,bdl->bcd">(p, q) }"""
+    run(text, ["dnnl"], (numbers(2, 3, 5),), (numbers(2, 3, 1),))
+    (function,) = ar.explain(ar.from_onnx(onnx.parser.parse_model(HEAD + text)), ["dnnl"]).functions
+    assert not [op for op in function.ops if "einsum" in op.op]
+
+
 def test_shapes_of_the_larger_extents() -> None:
     """Paddle writes so the shape of each expanded tensor."""
     text = """(float[n, 4] x) => (float[n, 4] y) <int64[2] own = {1, 4}, float[1, 1] one = {1.0}> {

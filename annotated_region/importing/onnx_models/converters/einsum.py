@@ -23,6 +23,7 @@ from tvm import relax
 
 from annotated_region.importing.onnx_models.converters.node import OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_models.converters.registry import converts
+from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal
 
 __all__: list[str] = []
 
@@ -91,9 +92,9 @@ def _subscripts(node: OnnxNode, equation: str, ranks: Sequence[int]) -> tuple[li
 
 def _agree(node: OnnxNode, operands: Sequence[relax.Expr], terms: Sequence[str]) -> bool:
     """Whether each letter has the same extent everywhere."""
-    extents: dict[str, str] = {}
+    extents: dict[str, Extent] = {}
     return all(
-        extents.setdefault(letter, str(extent)) == str(extent)
+        provably_equal(extents.setdefault(letter, extent), extent)
         for operand, term in zip(operands, terms, strict=True)
         for letter, extent in zip(term, node.shape(operand), strict=True)
     )
