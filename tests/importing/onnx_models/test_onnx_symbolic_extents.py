@@ -298,8 +298,8 @@ def test_positions_behind_earlier_tokens() -> None:
 
 def test_products_of_extents_that_are_written_in_two_ways() -> None:
     """Mamba's chunks; an einsum of them stayed on the host."""
-    text = """(float[2, 3, n] x) => (float[2, 3, 3] y) <int64 four = {4}, int64 down = {-4}, int64[1] at = {0},
-        int64[2] own = {2, 3}> {
+    text = """(float[2, 3, n] x) => (float[2, 3, 3] y)
+        <int64 four = {4}, int64 down = {-4}, int64[1] at = {0}, int64[2] own = {2, 3}> {
         s = Shape<start = 2, end = 3>(x) e = Squeeze(s, at) r = ReduceMean<axes = [2]>(x)
         m = Mod(e, down) d = Sub(e, m) a = Div(d, four) b = Unsqueeze(a, at) c = Concat<axis = 0>(own, b)
         o = Mod(e, four) f = Sub(four, o) g = Mod(f, four) h = Add(e, g) i = Div(h, four) j = Unsqueeze(i, at)
