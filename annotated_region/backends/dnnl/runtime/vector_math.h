@@ -50,19 +50,16 @@ inline __attribute__((always_inline)) Exponential exponential_in_factors(float x
 
 constexpr float kLowestExponent = -87.3365448f;  // the power of anything below is subnormal
 
-// exp; 0 where the result would be subnormal.
+// exp; 0 where the result would be subnormal. The exponent is added to that of the power, which is about 1, so that the
+// largest results do not overflow early. A last selection makes NaN of NaN.
 inline __attribute__((always_inline)) float exponential(float x) {
-  const float high = 88.7228394f;
-  const auto [power, turns] = exponential_in_factors(x < kLowestExponent ? kLowestExponent : (x > high ? high : x));
-  // Read from the low bits of the sum; a cast would be undefined for NaN.
-  const int32_t exponent = bits_as<int32_t>(turns) - 0x4b400000;
-  const int32_t half = exponent / 2;  // in two steps, so that the largest results do not overflow early
-  const float first = bits_as<float>(static_cast<uint32_t>(half + 127) << 23);
-  const float second = bits_as<float>(static_cast<uint32_t>(exponent - half + 127) << 23);
-  return x < kLowestExponent ? 0.0f : power * first * second;
+  const auto [power, turns] = exponential_in_factors(x);
+  const float whole = bits_as<float>(bits_as<uint32_t>(power) + (bits_as<uint32_t>(turns) << 23));
+  const float result = x > kLowestExponent ? whole : 0.0f;
+  return x < 88.7228394f ? result : x + INFINITY;
 }
 
-// The same bits for numbers from kLowestExponent to 0, and NaN for NaN, in half the instructions: one factor suffices.
+// The same bits for numbers from kLowestExponent to 0, and NaN for NaN, without selections: a factor suffices.
 inline __attribute__((always_inline)) float bounded_decay(float x) {
   const auto [power, turns] = exponential_in_factors(x);
   // Shifted, the bits of 1.5 * 2^23 vanish. The product keeps NaN, whatever the factor.
