@@ -100,8 +100,13 @@ inline Dims joined_axes(const Dims& whole, std::vector<Dims>& parts) {
   return joined;
 }
 
-// Adds a kernel whose operands are broadcast along their axes of extent one.
-inline void add_repeating_kernel(Builder& builder, const NodeRow& node, FillRow fill, const char* label) {
+// What the elements of a row of the last axis depend on.
+enum class RowUse { elements, whole_rows };
+
+// Adds a kernel whose operands are broadcast along their axes of extent one. It fills rows of the last axis, or any parts
+// of them and several at once, if an element depends on those of the operands at its place alone.
+inline void add_repeating_kernel(Builder& builder, const NodeRow& node, FillRow fill, const char* label,
+                                 RowUse use = RowUse::elements) {
   const auto out_bytes = static_cast<int64_t>(element_bytes(builder.stated(node.output)));
   std::vector<Dims> strides;
   std::vector<int64_t> bytes;
@@ -109,13 +114,15 @@ inline void add_repeating_kernel(Builder& builder, const NodeRow& node, FillRow 
     strides.push_back(builder.dims(tensor));
     bytes.push_back(static_cast<int64_t>(element_bytes(builder.stated(tensor))));
   }
-  const Dims out = joined_axes(builder.dims(node.output), strides);
+  const bool is_free = use == RowUse::elements;
+  const Dims out = is_free ? joined_axes(builder.dims(node.output), strides) : builder.dims(node.output);
   for (Dims& each : strides) each = repeating_strides(each);
-  const auto kernel = [out, out_bytes, strides, bytes, fill](const std::vector<char*>& pointers) {
-    const int64_t size = out.back(), rows = volume(out, 0, out.size() - 1), parts = (size + kRunLength - 1) / kRunLength;
+  const int64_t length = is_free ? kRunLength : out.back();
+  const auto kernel = [out, out_bytes, strides, bytes, fill, length](const std::vector<char*>& pointers) {
+    const int64_t size = out.back(), rows = volume(out, 0, out.size() - 1), parts = (size + length - 1) / length;
 #pragma omp parallel for
     for (int64_t item = 0; item < rows * parts; ++item) {
-      const int64_t row = item / parts, first = item % parts * kRunLength;
+      const int64_t row = item / parts, first = item % parts * length;
       Lines lines{};
       for (size_t operand = 0; operand < strides.size(); ++operand) {
         const int64_t step = strides[operand].back();
@@ -123,7 +130,7 @@ inline void add_repeating_kernel(Builder& builder, const NodeRow& node, FillRow 
         lines.data[operand] = pointers[operand] + offset * bytes[operand];
         lines.steps[operand] = step;
       }
-      fill(lines, pointers.back() + (row * size + first) * out_bytes, std::min(kRunLength, size - first));
+      fill(lines, pointers.back() + (row * size + first) * out_bytes, std::min(length, size - first));
     }
   };
   add_plain_kernel(builder, node, kernel, label);

@@ -31,7 +31,7 @@ inline void rotated_row(const Lines& lines, char* result, int64_t size) {
 
 // inputs: data, cosines, sines; these may repeat.
 inline void rotation(Builder& builder, const NodeRow& node) {
-  add_repeating_kernel(builder, node, rotated_row, "rotation");
+  add_repeating_kernel(builder, node, rotated_row, "rotation", RowUse::whole_rows);
 }
 
 }  // namespace annotated_region_dnnl
