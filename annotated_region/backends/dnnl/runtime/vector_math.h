@@ -48,14 +48,14 @@ inline __attribute__((always_inline)) Exponential exponential_in_factors(float x
   return {highest * rest * rest + rest + 1.0f, turns};
 }
 
-constexpr float kLowestExponent = -87.3365448f;  // the power of anything below is subnormal
+constexpr float kLowestExponent = -87.3365402f;  // the power of any number below is subnormal
 
 // exp; 0 where the result would be subnormal. The exponent is added to that of the power, which is about 1, so that the
 // largest results do not overflow early. A last selection makes NaN of NaN.
 inline __attribute__((always_inline)) float exponential(float x) {
   const auto [power, turns] = exponential_in_factors(x);
   const float whole = bits_as<float>(bits_as<uint32_t>(power) + (bits_as<uint32_t>(turns) << 23));
-  const float result = x > kLowestExponent ? whole : 0.0f;
+  const float result = x < kLowestExponent ? 0.0f : whole;
   return x < 88.7228394f ? result : x + INFINITY;
 }
 
