@@ -207,3 +207,21 @@ def test_the_rest_of_rows_that_are_counted_is_a_number() -> None:
     """A recurrent layer needs it: ``(4 * n - 8) // (n - 2)`` is 4 in each call that is not refused."""
     weights = numbers(1, 2, 4), numbers(1, 2, 2)
     run(REST_OF_ROWS, [], *((numbers(1, 4, n), *weights) for n in (3, 6)))
+
+
+def test_a_bound_that_is_an_extent() -> None:
+    """Of relative positions, as PyTorch exports DeBERTa."""
+    text = """(float[n, h] x) => (float[n, h] y) <int64 zero = {0}, int64[1] at = {0}> {
+        s = Shape<start = 1, end = 2>(x) e = Squeeze(s, at) i = Cast<to = 7>(x) c = Clip(i, zero, e)
+        y = Cast<to = 1>(c) }"""
+    run(text, ["dnnl"], *((10 * np.random.default_rng(3).random((2, n), "float32"),) for n in (4, 1)))
+
+
+def test_one_column_that_is_left_of_a_slice_is_repeated() -> None:
+    """Of the slopes of positions in MPT: 1 - max(1 - n, 0) columns are one, and were required to be n."""
+    text = """(float[3, n] x, float[3, 1] w) => (float[3, n] y)
+        <int64 zero = {0}, int64 one = {1}, int64[1] at = {0}, int64[1] last = {100}, int64[1] axis = {1}> {
+        s = Shape<start = 1, end = 2>(x) e = Squeeze(s, at) d = Sub(one, e) m = Max(zero, d)
+        b = Unsqueeze(m, at) c = Slice(w, b, last, axis) y = Add(c, x) }"""
+    rng = np.random.default_rng(3)
+    run(text, ["dnnl"], *((rng.random((3, n), "float32"), rng.random((3, 1), "float32")) for n in (4, 1)))

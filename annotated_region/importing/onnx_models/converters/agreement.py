@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tvm import relax
+from tvm import relax, tirx
 
+from annotated_region.functions.extent_bounds import bounds_of
 from annotated_region.importing.equations import common_extent
 from annotated_region.importing.onnx_models.converters.node import OnnxNode, is_one
 from annotated_region.tvm_adapter.arithmetic import Extent
@@ -39,7 +40,7 @@ def agreeing(node: OnnxNode) -> OnnxNode:
     inputs = [each for each in node.inputs if each is not None and _has_shape(each)]
     if len(inputs) < 2 or len(inputs) < len(node.inputs):
         return node
-    extents = [list(node.shape(each)) for each in inputs]
+    extents = [list(map(_without_formula, node.shape(each))) for each in inputs]
     if node.proto.op_type == "ScatterND":
         _know_depth(*extents)
     for places in _equal_axes(node, extents):
@@ -51,6 +52,12 @@ def agreeing(node: OnnxNode) -> OnnxNode:
     changed = [node.with_extents(each, wanted) for each, wanted in zip(inputs, extents, strict=True)]
     is_same = all(new.same_as(old) for new, old in zip(changed, inputs, strict=True))
     return node if is_same else replace(node, inputs=tuple(changed))
+
+
+def _without_formula(extent: Extent) -> Extent:
+    """1 for an extent that is 1 unless another one is 0, such as ``1 - max(1 - n, 0)`` of a slice."""
+    is_one_always = not isinstance(extent, int | tirx.Var) and bounds_of(extent, least=1) == (1, 1)
+    return 1 if is_one_always else extent
 
 
 def _has_shape(expr: relax.Expr) -> bool:

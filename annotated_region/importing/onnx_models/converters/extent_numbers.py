@@ -69,7 +69,7 @@ def numbers_of(builder: relax.BlockBuilder, expr: relax.Expr) -> list[Extent] | 
 
 
 _COMPARING = frozenset(["Greater", "GreaterOrEqual", "Less", "LessOrEqual"])
-_COMBINING = frozenset(["Add", "Div", "Mod", "Mul", "Pow", "Sub"]) | _COMPARING
+_COMBINING = frozenset(["Add", "Clip", "Div", "Mod", "Mul", "Pow", "Sub"]) | _COMPARING
 
 
 def with_tensors(node: OnnxNode) -> OnnxNode:
