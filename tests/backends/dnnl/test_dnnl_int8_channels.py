@@ -109,3 +109,35 @@ def test_channels_that_are_last_are_rounded_where_they_are(name: str) -> None:
     rounding = [step for step in plan if "quantize" in step]
     assert len(rounding) == 2
     assert all("acdb" in step for step in rounding), plan
+
+
+def dynamic(x: relax.Expr, scales: object) -> relax.Expr:
+    """As PyTorch quantizes dynamically: what a call rounds is viewed as rows and multiplied as floats."""
+    largest, least = op.maximum(op.max(x), number(0)), op.minimum(op.min(x), number(0))
+    scale = op.divide(op.subtract(largest, least), number(255))
+    zero = op.astype(op.clip(op.round(op.divide(op.negative(least), scale)), 0, 255), "uint8")
+    rounded = op.dequantize(op.quantize(x, scale, zero, 0, "uint8"), scale, zero, 0)
+    rows = op.reshape(rounded, (2 * CHANNELS * 9, 7))
+    weights = op.permute_dims(kernel(16, 7, scales=scales))
+    return op.add(op.matmul(rows, weights), relax.const(np.linspace(-1, 1, 16).astype("float32")))
+
+
+def number(value: float) -> relax.Expr:
+    return relax.const(np.asarray(value, "float32"))
+
+
+@needs_onednn
+@pytest.mark.parametrize("scales", [0.02, np.linspace(0.01, 0.03, 16)], ids=["one", "many"])
+def test_products_of_what_a_call_rounds_are_of_int8(scales: object) -> None:
+    builder, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType(IMAGE, "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            result = builder.emit_output(builder.normalize(dynamic(x, scales)))
+        builder.emit_func_output(result)
+    machine = offload(builder.get())
+    given = np.random.default_rng(0).standard_normal(IMAGE).astype("float32")
+    (found,), (expected,) = machine.call("main", given), run(tvm_alone(builder.get()), "main", [given])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+    (symbol,) = machine.symbols_of("main")
+    (product,) = (step for step in machine.plan(symbol) if step.startswith("matmul"))
+    assert " int8" in product

@@ -110,6 +110,8 @@ class LowerDequantization(Rewrite):
         """The parameters of the dequantization after a view; None if it separates the scaled axes."""
         if not isinstance(source.parameters, ChannelScales):
             return scale_of(source, Kind.DEQUANTIZE)
+        if source.parameters.count == 0:
+            return source.parameters
         before, after = self.graph.shape(view.inputs[0]), self.graph.shape(view.output)
         first, count = source.parameters.first, source.parameters.count
         if isinstance(view.parameters, Permutation) and count == 1:
@@ -135,7 +137,10 @@ class MakeInt8Products(Rewrite):
         if left is None or right is None or {left.kind, right.kind} != {Kind.DEQUANTIZE}:
             return None
         scale = scale_of(left, Kind.DEQUANTIZE)
-        return self.by_channels(node, left, right) if scale is None else self.by_one(node, scale, left, right)
+        if scale is not None:
+            return self.by_one(node, scale, left, right)
+        is_computed = isinstance(left.parameters, ChannelScales) and left.parameters.count == 0
+        return (self.by_computed if is_computed else self.by_channels)(node, left, right)
 
     def by_one(self, node: Node, scale: Scale, left: Node, right: Node) -> Node | None:
         """The product of data with one scale."""
@@ -152,6 +157,23 @@ class MakeInt8Products(Rewrite):
         if quantized is None:
             return None
         return replace(node, inputs=(data, weights, *node.inputs[2:]), quantized=quantized)
+
+    def by_computed(self, node: Node, left: Node, right: Node) -> Node | None:
+        """The product of data with a scale that each call computes, times that scale.
+
+        PyTorch quantizes so dynamically: it rounds the data and multiplies what the bytes stand for.
+        """
+        made = self.by_one(node, Scale(1.0, 0), left, right)
+        if made is None or made.quantized is None:
+            return None
+        _, scale, *zeros = left.inputs
+        zero = self.graph.cast(zeros[0], DataType.INT32) if zeros else None
+        shape = self.graph.shape(node.output)
+        product = self.graph.tensor(shape)
+        quantized = replace(made.quantized, source_zero=zero)
+        self.graph.nodes.append(replace(made, output=product, quantized=quantized))
+        factor = reshape(self.graph, scale, (1,) * len(shape))
+        return Node(Kind.BINARY, (product, factor), node.output, Arithmetic("binary_mul"))
 
     def by_channels(self, node: Node, left: Node, right: Node) -> Node | None:
         """The depthwise convolution of data with a scale for each channel; its scales are products.
