@@ -118,3 +118,23 @@ def test_a_constant_is_viewed_with_the_extents_of_a_call():
         given = numbers(*shape)
         expected = np.maximum(given, 0) + constant.reshape(shape)
         np.testing.assert_array_equal(made.call("main", given)[0], expected)
+
+
+def test_no_updates_leave_the_data():
+    """OneFormer shows all of the image to queries that see nothing, where there are such."""
+    x, places, updates = var("x", (4, 3)), var("places", (N, 3), "int64"), var("updates", (N, 3))
+
+    def make(_builder):
+        scattered = op.scatter_elements(op.nn.relu(x), places, updates, 0)
+        return relax.Tuple(
+            [scattered, op.scatter_nd(scattered, op.reshape(places, (N * 3, 1)), op.exp(rows))]
+        )
+
+    rows = var("rows", (N * 3, 3))
+    made = offload(module([x, places, updates, rows], make))
+    assert not ops_on_host(made.module)
+    given = numbers(4, 3)
+    for found in made.call("main", given, np.zeros((0, 3), "int64"), numbers(0, 3), numbers(0, 3)):
+        np.testing.assert_array_equal(found, np.maximum(given, 0))
+    first, _ = made.call("main", given, np.full((1, 3), 2), numbers(1, 3), numbers(3, 3))
+    np.testing.assert_array_equal(first[2], numbers(1, 3)[0])

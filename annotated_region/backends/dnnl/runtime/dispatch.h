@@ -11,6 +11,12 @@ inline bool has_other_elements(const Builder& builder, const NodeRow& node) {
   return is_there(0) && (is_there(1) || is_there(2));
 }
 
+// Whether a node writes no updates to its data, such as those for what `nonzero` finds.
+inline bool writes_nothing(const Builder& builder, const NodeRow& node) {
+  const bool writes = node.kind == Kind::scatter || node.kind == Kind::scatter_elements;
+  return writes && is_empty(builder.dims(node.inputs[2]));
+}
+
 // Symbolic extents may be 0 in a call. oneDNN has no layout of some tensors without elements, so only the builders that
 // `has_other_elements` lists get such operands.
 inline void require_elements(const Builder& builder, const NodeRow& node) {
@@ -36,6 +42,10 @@ inline std::shared_ptr<Plan> build_plan(const GraphTable& graph, const std::vect
     builder.begin(index);
     if (is_empty(dims[node.output])) {
       builder.define_empty();
+      continue;
+    }
+    if (writes_nothing(builder, node)) {
+      builder.define_view(builder.layout(node.inputs[0]));
       continue;
     }
     require_elements(builder, node);
