@@ -225,3 +225,13 @@ def test_one_column_that_is_left_of_a_slice_is_repeated() -> None:
         b = Unsqueeze(m, at) c = Slice(w, b, last, axis) y = Add(c, x) }"""
     rng = np.random.default_rng(3)
     run(text, ["dnnl"], *((rng.random((3, n), "float32"), rng.random((3, 1), "float32")) for n in (4, 1)))
+
+
+def test_padding_to_whole_windows_that_are_counted_in_floats() -> None:
+    """EnCodec rounds the number of its windows up, of any length; TVM rounds tensors alone."""
+    text = """(float[1, 2, n] x) => (float[1, 2, k] y) <int64[1] at = {0}, int64[5] none = {0, 0, 0, 0, 0},
+        int64 taps = {3}, int64 one = {1}, int64 step = {2}, float width = {2.0}, float first = {1.0}> {
+        s = Shape<start = 2, end = 3>(x) e = Squeeze(s, at) d = Sub(e, taps) c = Cast<to = 1>(d)
+        q = Div(c, width) p = Add(q, first) u = Ceil(p) w = Cast<to = 7>(u) v = Sub(w, one) t = Mul(v, step)
+        f = Add(t, taps) r = Sub(f, e) z = Unsqueeze(r, at) a = Concat<axis = 0>(none, z) y = Pad(x, a) }"""
+    run(text, ["dnnl"], *((numbers(1, 2, n),) for n in (7, 8, 3)))

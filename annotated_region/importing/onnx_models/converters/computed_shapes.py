@@ -3,7 +3,7 @@
 TVM's importer converts the first to a tensor of unknown shape, which a dataflow block cannot contain, and
 rejects the second. Here computed extents become shape variables, bound by a `MatchCast` of the computed
 shape. It computes the length of every `Range` at run time, also where extents of tensors state it; so it does
-with a permuted shape. Its `Equal` finds no extent equal to a constant.
+with a permuted shape. Its `Equal` finds no extent equal to a constant, and its `Ceil` rounds tensors alone.
 """
 
 from __future__ import annotations
@@ -143,6 +143,38 @@ def _divided(node: OnnxNode) -> relax.Expr:
         return left // right
     nothing = tirx.IntImm("int64", 0)
     return tirx.Max(left, nothing) // right - tirx.Max(-left, nothing) // right
+
+
+@converts("", "Ceil", (1, 1))
+def _rounded_up(node: OnnxNode) -> relax.Expr:
+    """Of a quotient of extents in float32, exact below 2**24: the number of windows, as EnCodec pads."""
+    given = node.inputs[0]
+    found = _fraction(given) if given is not None and isinstance(given.ty, tvm.ir.PrimType) else None
+    if found is None:
+        return node.by_tvm()
+    numerator, denominator = found
+    return tirx.Cast("float32", numerator if denominator == 1 else -(-numerator // denominator))
+
+
+def _fraction(number: relax.Expr) -> tuple[PrimExpr, int] | None:
+    """A sum or quotient of whole numbers in float32, with a positive denominator; None if it is another."""
+    if isinstance(number, tirx.FloatImm):
+        value = float(number.value)
+        return (tirx.IntImm("int64", int(value)), 1) if value.is_integer() else None
+    if isinstance(number, tirx.Cast) and str(number.value.ty) == "int64":
+        return number.value, 1
+    if not isinstance(number, tirx.Add | tirx.Sub | tirx.Div):
+        return None
+    left, right = _fraction(number.a), _fraction(number.b)
+    if left is None or right is None:
+        return None
+    (one, below_one), (other, below_other) = left, right
+    if isinstance(number, tirx.Div):
+        divisor = int(other) if isinstance(other, tirx.IntImm) else 0
+        return (one * below_other, below_one * divisor) if divisor > 0 else None
+    first, second = one * below_other, other * below_one
+    total = first + second if isinstance(number, tirx.Add) else first - second
+    return Analyzer().simplify(total), below_one * below_other
 
 
 def _times(product: Extent, extent: Extent) -> int | None:

@@ -37,7 +37,7 @@ _MOST_CALLS = 64
 
 @converts("", "Cast", (1, 1), "to saturate round_mode")
 def _cast(node: OnnxNode) -> relax.Expr:
-    """A list of extents, cast to int64, is a shape."""
+    """A list of extents, cast to int64, is a shape; an extent that was cast to floats is itself again."""
     from onnx import TensorProto  # noqa: PLC0415 - an extra
 
     given = node.inputs[0]
@@ -45,6 +45,8 @@ def _cast(node: OnnxNode) -> relax.Expr:
         return node.by_tvm()
     if isinstance(given, relax.ShapeExpr):
         return given
+    if isinstance(given, tirx.Cast) and str(given.value.ty) == "int64":
+        return given.value
     numbers = numbers_of(node.builder, given) if _is_list(given) else None
     if numbers is None or all(isinstance(each, int) for each in numbers):
         return node.by_tvm()
