@@ -98,8 +98,52 @@ def test_what_is_refused(model, message):
         ar.from_onnx(model)
 
 
-def test_places_of_maxima_are_refused_by_the_name_of_the_node():
-    body = "{ y, places = MaxPool<kernel_shape = [2, 2]>(x) }"
-    model = onnx.parser.parse_model(HEAD.split("{ y", maxsplit=1)[0] + body)
+PLACES = [
+    {"kernel_shape": (2, 2), "strides": (2, 2)},
+    {"kernel_shape": (3, 2), "strides": (2, 1), "pads": (1, 0, 1, 1)},
+    {"kernel_shape": (3, 3), "strides": (2, 2), "ceil_mode": 1},
+    {"kernel_shape": (2, 2), "strides": (2, 3), "dilations": (2, 3)},
+    {"kernel_shape": (2, 3), "strides": (2, 2), "storage_order": 1},
+    {"kernel_shape": (3, 3), "strides": (2, 2), "auto_pad": '"SAME_UPPER"'},
+    {"kernel_shape": (2, 2), "strides": (2, 2), "auto_pad": '"VALID"'},
+]
+
+
+@pytest.mark.parametrize("attributes", PLACES, ids=str)
+def test_places_of_maxima(attributes):
+    model = model_of("MaxPool", **attributes)
+    model.graph.node[0].output.append("places")
+    model.graph.output.append(onnx.helper.make_tensor_value_info("places", onnx.TensorProto.INT64, None))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    machine = relax.VirtualMachine(ar.build(ar.partition(ar.from_onnx(model), [])), tvm.cpu())
+    for found, expected in zip(
+        machine["main"](tvm.runtime.tensor(DATA)), session.run(None, {"x": DATA}), strict=True
+    ):
+        np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_places_of_maxima_of_images_of_any_size_are_refused_by_the_name_of_the_node():
+    head = HEAD.replace("float[1, 2, 7, 8]", "float[1, 2, h, 8]").split("{ y", maxsplit=1)[0]
+    model = onnx.parser.parse_model(head + "{ y, places = MaxPool<kernel_shape = [2, 2]>(x) }")
     with pytest.raises(ar.ModelError, match=r"node 'y' \(MaxPool\) has the output 'Indices', the places of"):
         ar.from_onnx(model)
+
+
+@pytest.mark.parametrize("rows", [6, 8])
+def test_maxima_are_put_back_in_their_places(rows):
+    """As ONNX defines it; ONNX Runtime takes the places for those of the result, whatever its extents."""
+    body = (
+        "{ m, places = MaxPool<kernel_shape = [2, 2], strides = [2, 2]>(x) "
+        f"shape = Constant<value_ints = [1, 2, {rows}, 9]>() "
+        "y = MaxUnpool<kernel_shape = [2, 2], strides = [2, 2]>(m, places, shape) }"
+    )
+    head = HEAD.replace("float[1, 2, 7, 8]", "float[1, 2, 6, 8]").split("{ y", maxsplit=1)[0]
+    data = DATA[:, :, :6]
+    machine = relax.VirtualMachine(
+        ar.build(ar.partition(ar.from_onnx(onnx.parser.parse_model(head + body)), [])), tvm.cpu()
+    )
+    windows = data.reshape(1, 2, 3, 2, 4, 2)
+    kept = np.where(windows == windows.max((3, 5), keepdims=True), windows, 0).reshape(data.shape)
+    expected = np.zeros((1, 2, rows, 9), "float32")
+    expected[:, :, :6, :8] = kept
+    np.testing.assert_array_equal(machine["main"](tvm.runtime.tensor(data)).numpy(), expected)

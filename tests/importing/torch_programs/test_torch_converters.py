@@ -34,7 +34,7 @@ REFUSED = {
     "truth values as an index": r"^index\.Tensor \(.*\): how many elements truth values select depends",
     "quotients of selected whole numbers": r"index\.Tensor \(.*\): how many elements truth values select",
     "selected rows beside others": r"index\.Tensor \(.*\): how many elements truth values select depends",
-    "places of maxima": r"max_pool2d_with_indices\.default \(.*\): return_indices=True is not supported",
+    "places of maxima": r"adaptive_max_pool2d\.default \(.*\): return_indices=True is not supported",
     "a reduction into a scalar": r"scatter_reduce\.two \(.*\): it is not supported with these arguments",
     "a sorter": r"searchsorted\.Tensor \(.*\): a sorter is not supported; sort the rows",
     "bits that are moved away": r"__rshift__\.Scalar \(.*\): moving 64 bits by 64 places is not supported",

@@ -71,6 +71,20 @@ IMAGES = {
         functional.adaptive_max_pool2d(x, (5, 3)),
         functional.adaptive_max_pool2d(x, 1),
     ),
+    "places of maxima": lambda x: (
+        *functional.max_pool2d(x, 2, return_indices=True),
+        *functional.max_pool2d(x.round(), 3, 2, 1, return_indices=True),
+        *functional.max_pool2d(x, (3, 2), 2, 1, (2, 3), ceil_mode=True, return_indices=True),
+        *functional.max_pool2d(torch.where(x > 0.3, x, -torch.inf), 3, 1, 1, return_indices=True),
+        functional.max_pool2d(torch.where(x > 0.8, torch.nan, x), 2, return_indices=True)[1],
+        *functional.max_pool2d((9 * x[0]).to(torch.int64), 2, return_indices=True),
+        *functional.max_pool1d(x[0], 3, 2, return_indices=True),
+        *functional.max_pool3d(x[:, None], (2, 3, 2), (1, 2, 2), (1, 1, 0), return_indices=True),
+    ),
+    "maxima back in their places": lambda x: (
+        functional.max_unpool2d(*functional.max_pool2d(x, 2, return_indices=True), 2),
+        functional.max_unpool2d(*functional.max_pool2d(x, 3, 3, return_indices=True), 3, output_size=x.shape),
+    ),
     "means of parts": lambda x: (
         functional.adaptive_avg_pool2d(x, (5, 3)),
         functional.adaptive_avg_pool2d(x, (16, 7)),

@@ -11,6 +11,7 @@ from dataclasses import replace
 from tvm import relax
 
 from annotated_region.importing.onnx_models.converters.node import FLOATS, OnnxNode
+from annotated_region.importing.onnx_models.converters.places_of_maxima import maxima_and_places
 from annotated_region.importing.onnx_models.converters.registry import converts
 from annotated_region.importing.onnx_models.converters.same_padding import extended, is_same, same_padding
 from annotated_region.importing.onnx_models.converters.windows import WINDOWS, window_attributes
@@ -20,15 +21,12 @@ from annotated_region.tvm_adapter.arithmetic import Extent
 __all__: list[str] = []
 
 
-@converts("", "MaxPool", (1, 1), f"{WINDOWS} ceil_mode storage_order", outputs=1)
+@converts("", "MaxPool", (1, 1), f"{WINDOWS} ceil_mode storage_order")
 @converts("", "AveragePool", (1, 1), f"{WINDOWS} ceil_mode count_include_pad")
 def _pooled(node: OnnxNode) -> relax.Expr:
     window_attributes(node)  # validates them
-    node.require(
-        not node.makes(1),
-        "has the output 'Indices', the places of the maxima, which are not supported; leave it out if "
-        "nothing reads it",
-    )
+    if node.makes(1):
+        return maxima_and_places(node)
     if not is_same(node):
         rounded_down = _ends_of_last_windows(node)
         return node.by_tvm(**rounded_down) if rounded_down else node.by_tvm()

@@ -1,7 +1,7 @@
 """Poolings with arguments that TVM 0.27's importer ignores.
 
 *   ``avg_pool2d`` and ``avg_pool3d`` may have an explicit divisor: the sum of each window, divided by it.
-*   ``max_pool2d(return_indices=True)`` gets zeros as indices. It is rejected if they are read.
+*   ``max_pool2d(return_indices=True)`` gets zeros as indices. Images of known size are searched here.
 
 Poolings of images of any size with ``ceil_mode=True`` round down here, with more padding behind the axes.
 """
@@ -17,6 +17,7 @@ from tvm import relax
 
 from annotated_region.errors import ModelError
 from annotated_region.importing.shared_ops.last_windows import padding_behind
+from annotated_region.importing.shared_ops.places_of_maxima import WindowAxis, maxima_with_places
 from annotated_region.importing.torch_programs.converters.registry import converts
 from annotated_region.importing.torch_programs.converters.torch_node import (
     TorchNode,
@@ -39,20 +40,41 @@ def averaged_3d(node: TorchNode) -> relax.Expr | None:
 
 @converts("max_pool2d_with_indices.default")
 def largest_2d(node: TorchNode) -> relax.Expr | None:
-    """The maxima in windows of images; rejected if their places are read."""
-    return _largest_rounded_up(node, 2)
+    """The maxima in windows of images, and their places if they are read."""
+    return _largest(node, 2)
 
 
 @converts("max_pool3d_with_indices.default")
 def largest_3d(node: TorchNode) -> relax.Expr | None:
-    """The maxima in windows of volumes; rejected if their places are read."""
-    return _largest_rounded_up(node, 3)
+    """The maxima in windows of volumes, and their places if they are read."""
+    return _largest(node, 3)
 
 
 def require_no_places(node: TorchNode) -> None:
     """Reject the node if the places of its maxima are read."""
     if node.are_read(1):
-        raise ModelError("return_indices=True is not supported: Relax has no places of maxima in windows")
+        raise ModelError(
+            "return_indices=True is not supported here; places of maxima are found in images of known size"
+        )
+
+
+def _largest_with_places(node: TorchNode, axes: int) -> relax.Expr | None:
+    """The maxima and their places; None if the extents of an image are not known."""
+    data, counts = node.tensor(0), node.node.meta["val"][0].shape[-axes:]
+    extents = extents_of_tensor(data)[-axes:]
+    if not all(isinstance(each, int) for each in (*extents, *counts)):
+        return None
+    windows = _Windows.of(node, axes, _per_axis(node.argument(4, "dilation", 1), axes))
+    settings = zip(
+        extents, counts, windows.extents, windows.strides, windows.dilations, windows.before, strict=True
+    )
+    along = [WindowAxis(*map(int, each)) for each in settings]
+    return node.emit(relax.Tuple(maxima_with_places(data, along, dtype_of_tensor(data), node.emit)))
+
+
+def _largest(node: TorchNode, axes: int) -> relax.Expr | None:
+    found = _largest_with_places(node, axes) if node.are_read(1) else None
+    return _largest_rounded_up(node, axes) if found is None else found
 
 
 def _largest_rounded_up(node: TorchNode, axes: int) -> relax.Expr | None:
