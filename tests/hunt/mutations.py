@@ -102,8 +102,8 @@ MUTATIONS = (
     Mutation(
         "off by one: a choice leaves out the last of a row",
         "kernels.h",
-        "item < size; ++item) to[item] = condition[item]",
-        "item + 1 < size; ++item) to[item] = condition[item]",
+        "item < size; ++item) to[item] = conditions[item]",
+        "item + 1 < size; ++item) to[item] = conditions[item]",
     ),
     Mutation(
         "an axis: softmax over the last one",
@@ -163,8 +163,8 @@ MUTATIONS = (
     Mutation(
         "padding: behind instead of before",
         "primitives.h",
-        "dims_of(given.before),\n                                            dims_of(given.after), attr",
-        "dims_of(given.after),\n                                            dims_of(given.before), attr",
+        "before = dims_of(given.before), after = dims_of(given.after)",
+        "before = dims_of(given.after), after = dims_of(given.before)",
     ),
     Mutation(
         "a scale: twice, where bytes become floats",
