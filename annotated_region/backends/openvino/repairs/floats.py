@@ -124,9 +124,13 @@ def _apart_from_channels(graph: Graph, sources: ValueSources, operator: Operator
     """The operator; a function with several numbers reads a copy of what is computed from a reduction."""
     if operator.kind not in _BY_CHANNELS:
         return (operator,)
+    is_norm = operator.kind == "BatchNormalization"  # whose parameters may be computed
+    inputs = operator.inputs[:1] if is_norm else operator.inputs
+    data = [each for each in inputs if each not in sources.constants]
     constants = [each for each in operator.inputs if each in sources.constants]
-    data = [each for each in operator.inputs if each not in constants]
-    is_varied = operator.kind == "Div" or any(holds_several(graph, each) for each in constants)
+    is_varied = operator.kind in ("Div", "BatchNormalization") or any(
+        holds_several(graph, each) for each in constants
+    )
     if len(data) != 1 or not is_varied or not _is_reduced(sources, *data):
         return (operator,)
     return reading_a_copy(graph, operator, *data)

@@ -24,6 +24,11 @@ Means of windows of bytes are rounded to bytes in front of a factor or summand, 
     y = Neg(AveragePool(DequantizeLinear(x, 0.0625, 0)))        0.625 for 0.59375
     d = DequantizeLinear(x, 0.0625, 128), y = AveragePool(Max(d, d))        right, where padding counts
 
+In a model with a quantization, a summand is moved behind means of windows in which padding counts:
+
+    s = Add(x, 1), q = QuantizeLinear(s), y = AveragePool(s)        wrong at the border
+    s = Add(x, 1), q = QuantizeLinear(s), y = AveragePool(Max(s, s))        right
+
 A quantization becomes a FakeQuantize, which computes (x - low) / (high - low) * 255 instead of x / scale, so
 that a quotient that is a tie in float32 may be rounded to either side. Only constant scales lead to products
 of 8 bits, so a quantization with a computed one is written in parts:
@@ -91,6 +96,7 @@ from annotated_region.backends.openvino.repairs.sources import (
     reading_a_copy,
     shape_of,
 )
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["FACTOR_REPAIRS", "SCALE_REPAIRS"]
 
@@ -222,7 +228,15 @@ def _joins_scales(graph: Graph, sources: ValueSources, operator: Operator) -> bo
             return True
         if maker.kind == "DequantizeLinear" and operator.kind.startswith(("AveragePool", "Reduce")):
             return True
+        if maker.kind in LINEAR and _counts_padding(operator):
+            return True
     return False
+
+
+def _counts_padding(operator: Operator) -> bool:
+    """Whether padding, which is 0 and no linear function of it, counts in the means of windows."""
+    pads = expect(list, operator.attrs.get("pads", []))
+    return operator.kind == "AveragePool" and bool(operator.attrs.get("count_include_pad")) and any(pads)
 
 
 def _kernel_axes(graph: Graph, sources: ValueSources, convolution: Operator) -> int | None:
