@@ -94,3 +94,18 @@ def test_norms_of_all_axes_and_of_one_of_many(shape, count):
     layer = apart / np.sqrt((apart**2).mean(along, keepdims=True) + 1e-3) * scale + shift
     root = wide / np.sqrt((wide**2).mean(along, keepdims=True) + 1e-3) * scale
     np.testing.assert_allclose(found, np.concatenate([layer, root], 0), 1e-5, 1e-5)
+
+
+@needs_onednn
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((2, 1, 1, 1, 2, 2, 2, 1), (0, 6, 1, 7, 2, 5, 3, 4)), ((2, 1, 1, 2, 2, 2, 1), (1, 5, 0, 2, 6, 4, 3))],
+)
+def test_a_factor_by_columns_of_permuted_axes(shape, axes):
+    """OneDNN takes the factors of other columns where the axes lie in another order."""
+    x, y = (relax.Var(name, relax.TensorType(each, "float32")) for name, each in (("x", shape), ("y", (2,))))
+    offloaded = offload(single([x, y], op.multiply(op.permute_dims(x, axes), y)))
+    random = np.random.default_rng(0)
+    data, factors = (random.standard_normal(each).astype("float32") for each in (shape, (2,)))
+    (found,) = offloaded.call("main", data, factors)
+    np.testing.assert_array_equal(found, data.transpose(axes) * factors)

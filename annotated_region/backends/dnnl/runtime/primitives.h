@@ -291,6 +291,14 @@ inline Desc channel_layout(Builder& builder, int tensor) {
   return tag != nullptr && tag->tag != Tag::ba ? desc : builder.plain(tensor);
 }
 
+// The layout of an operand that is combined with others. Of more than six axes in another order than that of their
+// indices, oneDNN 3.2 takes the wrong elements of what is broadcast.
+inline Desc operand_layout(Builder& builder, const NodeRow& node) {
+  const int left = node.inputs[0];
+  const bool is_broadcast = builder.dims(left) != builder.dims(node.inputs[1]) || node.post_ops.size > 0;
+  return is_broadcast && builder.dims(left).size() > 6 ? builder.plain(left) : builder.dense(left);
+}
+
 // The first operand has the shape of the result; the second is broadcast. oneDNN is fast only for some
 // combinations of layouts, so candidates are tried in order of cost.
 inline void binary(Builder& builder, const NodeRow& node) {
@@ -298,7 +306,7 @@ inline void binary(Builder& builder, const NodeRow& node) {
   const int left = node.inputs[0], right = node.inputs[1];
   const auto algorithm = algorithm_of(parameters_of<ArithmeticRow>(node).algorithm);
   const bool has_channels = PostOps(builder, node).has_channel_operand();
-  const Desc desc = has_channels ? channel_layout(builder, left) : builder.dense(left);
+  const Desc desc = has_channels ? channel_layout(builder, left) : operand_layout(builder, node);
   std::vector<std::pair<Desc, Desc>> candidates;
   if (builder.dims(left) == builder.dims(right)) {
     candidates.emplace_back(desc, retyped(desc, builder.type(right)));
