@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 import numpy as np
 from tvm import relax
 
 from annotated_region.tvm_adapter.types import tensor_type
 
-__all__ = ["WindowAxis", "maxima_with_places"]
+__all__ = ["WindowAxis", "are_searchable", "maxima_with_places"]
+
+MOST_ELEMENTS = 1 << 10  # of a window
+MOST_NUMBERS = 1 << 26  # of the windows of an image, and of its elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +51,18 @@ class WindowAxis:
         last = (self.count - 1) * self.stride + (self.size - 1) * self.dilation
         return max(last + 1 - self.before - self.extent, 0)
 
-    def coordinates(self, place: int) -> np.ndarray:
-        """Of the elements at one place of each window."""
-        return np.arange(self.count) * self.stride + place * self.dilation - self.before
+    @property
+    def coordinates(self) -> np.ndarray:
+        """Of the begin of each window; negative in the padding."""
+        return np.arange(self.count) * self.stride - self.before
 
     @property
     def first_coordinates(self) -> np.ndarray:
         """Of the first element of each window that is no padding."""
-        first = self.coordinates(0)
-        first += np.maximum(-first + self.dilation - 1, 0) // self.dilation * self.dilation
+        begins = self.coordinates
+        first: np.ndarray = (
+            begins + np.maximum(self.dilation - 1 - begins, 0) // self.dilation * self.dilation
+        )
         return first
 
 
@@ -77,19 +84,27 @@ def maxima_with_places(
     """
     lowest = -np.inf if "float" in dtype else np.iinfo(dtype).min
     padded = _padded(data, axes, float(lowest), emit)
+    begins = _numbers([axis.coordinates for axis in axes], axes)
+    firsts = _numbers([axis.first_coordinates for axis in axes], axes)
     best: relax.Expr = relax.const(np.full([axis.count for axis in axes], lowest), dtype)
-    place: relax.Expr = relax.const(_numbers([axis.first_coordinates for axis in axes], axes), "int64")
+    place: relax.Expr = relax.const(firsts - begins, "int64")  # from the begin of its window
     for offsets in product(*(range(axis.size) for axis in axes)):
         found = emit(_elements(padded, axes, offsets))
         is_better = emit(relax.op.greater(found, best))
         if "float" in dtype:  # NaN is the maximum of its window
             is_better = emit(relax.op.logical_or(is_better, emit(relax.op.isnan(found))))
-        numbers = _numbers(
-            [axis.coordinates(offset) for axis, offset in zip(axes, offsets, strict=True)], axes
-        )
+        steps = [offset * axis.dilation for offset, axis in zip(offsets, axes, strict=True)]
         best = emit(relax.op.where(is_better, found, best))
-        place = emit(relax.op.where(is_better, relax.const(numbers, "int64"), place))
-    return best, place
+        place = emit(relax.op.where(is_better, relax.const(_distance(steps, axes), "int64"), place))
+    return best, emit(relax.op.add(place, relax.const(begins, "int64")))
+
+
+def are_searchable(axes: Sequence[WindowAxis]) -> bool:
+    """Whether windows are few and small enough: there are some ops for each of their elements."""
+    return prod(axis.size for axis in axes) <= MOST_ELEMENTS and all(
+        prod(counts) <= MOST_NUMBERS
+        for counts in ([axis.count for axis in axes], [axis.extent for axis in axes])
+    )
 
 
 def _padded(
@@ -116,3 +131,11 @@ def _numbers(coordinates: Sequence[np.ndarray], axes: Sequence[WindowAxis]) -> n
     for along, axis in zip(coordinates, axes, strict=True):
         numbers = numbers[..., None] * axis.extent + along
     return numbers
+
+
+def _distance(steps: Sequence[int], axes: Sequence[WindowAxis]) -> int:
+    """The difference of the numbers of two elements that are so many steps apart along each axis."""
+    distance = 0
+    for step, axis in zip(steps, axes, strict=True):
+        distance = distance * axis.extent + step
+    return distance

@@ -19,6 +19,7 @@ the module (see `FREE_ELEMENTS`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
 
@@ -35,7 +36,7 @@ from annotated_region.targets.op_view import OpView
 __all__ = ["REWRITES", "fold_constants", "value_of_constants"]
 
 FREE_ELEMENTS = 1 << 20  # a result may exceed the size of its arguments only up to this many elements
-MOST_ELEMENTS = 1 << 25  # of a value that is looked at, and not made part of the module
+MOST_ELEMENTS = 1 << 25  # of values that are looked at, and not made part of the module
 
 ConstantTensor: TypeAlias = Callable[[relax.Expr], np.ndarray | None]
 """The value of a constant tensor; None of other tensors."""
@@ -51,14 +52,36 @@ def fold_constants(view: OpView, editor: Editor) -> relax.Expr | None:
 def value_of_constants(expr: relax.Expr, editor: Editor) -> np.ndarray | None:
     """The value of an expression of constants, also if it is too large for a constant of the module.
 
-    None if something in it is not constant or not exact, or has more than `MOST_ELEMENTS` elements.
+    None if something in it is not constant or not exact, or its parts have more than `MOST_ELEMENTS` elements
+    in all.
     """
-    held = editor.constant(expr)
-    view = editor.view_of(expr)
-    if held is not None or view is None or view.name not in EVALUATORS:
-        return held
-    call = _constant_call(view, editor, lambda part: value_of_constants(part, editor))
-    return None if call is None or prod(call.shape) > MOST_ELEMENTS else _result(view, call)
+    return _ConstantParts(editor, MOST_ELEMENTS).value(expr)
+
+
+@dataclass(slots=True)
+class _ConstantParts:
+    """The values of parts of one expression, each computed once."""
+
+    editor: Editor
+    left: int  # of the elements
+    known: dict[relax.Var, np.ndarray | None] = field(default_factory=dict)
+
+    def value(self, expr: relax.Expr) -> np.ndarray | None:
+        """The value of a part."""
+        origin = self.editor.origin(expr)
+        if not isinstance(origin, relax.Var):
+            return self.editor.constant(origin)
+        if origin not in self.known:
+            self.known[origin] = self._computed(origin)
+        return self.known[origin]
+
+    def _computed(self, origin: relax.Var) -> np.ndarray | None:
+        view = self.editor.view_of(origin)
+        if view is None or view.name not in EVALUATORS:
+            return None
+        call = _constant_call(view, self.editor, self.value)
+        self.left -= 0 if call is None else prod(call.shape)
+        return None if call is None or self.left < 0 else _result(view, call)
 
 
 def _result(view: OpView, call: ConstantCall) -> np.ndarray | None:

@@ -129,6 +129,22 @@ def test_places_of_maxima_of_images_of_any_size_are_refused_by_the_name_of_the_n
         ar.from_onnx(model)
 
 
+@pytest.mark.parametrize(
+    ("extents", "attributes"),
+    [
+        ("64, 64", "kernel_shape = [64, 64]"),
+        ("2, 2", "kernel_shape = [99999, 99999], pads = [99999, 99999, 0, 0]"),
+        ("9999999, 9999999", "kernel_shape = [1, 1]"),
+        ("9999999, 9999999", "kernel_shape = [2, 2], strides = [999999, 999999]"),
+    ],
+)
+def test_places_of_maxima_of_windows_that_would_take_too_long_are_refused(extents, attributes):
+    head = HEAD.replace("7, 8]", f"{extents}]").split("{ y", maxsplit=1)[0]
+    model = onnx.parser.parse_model(head + f"{{ y, places = MaxPool<{attributes}>(x) }}")
+    with pytest.raises(ar.ModelError, match=r"'Indices' of too many or too large windows"):
+        ar.from_onnx(model)
+
+
 @pytest.mark.parametrize("rows", [6, 8])
 def test_maxima_are_put_back_in_their_places(rows):
     """As ONNX defines it; ONNX Runtime takes the places for those of the result, whatever its extents."""

@@ -70,8 +70,21 @@ def test_indices_may_be_too_many_to_be_kept(monkeypatch: pytest.MonkeyPatch) -> 
         return op.scatter_nd(x, op.concat([rows, columns], -1), u)
 
     assert ops(prepare(module(body, x=(3, 4), u=(3, 2)))) == {"strided_slice": 2, "concat": 1}
-    monkeypatch.setattr(fold_constants, "MOST_ELEMENTS", 11)
+    monkeypatch.setattr(fold_constants, "MOST_ELEMENTS", 23)
     assert ops(prepare(module(body, x=(3, 4), u=(3, 2))))["scatter_nd"] == 1
+
+
+def test_a_part_of_indices_that_is_read_twice_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Computed for each reader, these indices would take 2^60 sums."""
+    monkeypatch.setattr(fold_constants, "FREE_ELEMENTS", 2)
+
+    def body(builder: relax.BlockBuilder, x: relax.Var, u: relax.Var) -> relax.Expr:
+        indices = builder.emit(op.broadcast_to(relax.const([[0]], "int64"), (3, 1)))
+        for _ in range(60):
+            indices = builder.emit(op.add(indices, indices))
+        return op.scatter_nd(x, indices, u)
+
+    assert ops(prepare(module(body, x=(3, 4), u=(3, 4))))["scatter_nd"] == 1
 
 
 def test_the_parts_around_a_box_are_as_small_as_they_can_be() -> None:

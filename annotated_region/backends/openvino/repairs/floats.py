@@ -128,9 +128,7 @@ def _apart_from_channels(graph: Graph, sources: ValueSources, operator: Operator
     inputs = operator.inputs[:1] if is_norm else operator.inputs
     data = [each for each in inputs if each not in sources.constants]
     constants = [each for each in operator.inputs if each in sources.constants]
-    is_varied = operator.kind in ("Div", "BatchNormalization") or any(
-        holds_several(graph, each) for each in constants
-    )
+    is_varied = is_norm or operator.kind == "Div" or any(holds_several(graph, each) for each in constants)
     if len(data) != 1 or not is_varied or not _is_reduced(sources, *data):
         return (operator,)
     return reading_a_copy(graph, operator, *data)

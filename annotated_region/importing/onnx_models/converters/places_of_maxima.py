@@ -16,10 +16,16 @@ from annotated_region.importing.onnx_models.converters.registry import converts
 from annotated_region.importing.onnx_models.converters.same_padding import is_same, same_padding
 from annotated_region.importing.onnx_models.converters.windows import window_attributes
 from annotated_region.importing.shared_ops.last_windows import padding_behind
-from annotated_region.importing.shared_ops.places_of_maxima import WindowAxis, maxima_with_places
+from annotated_region.importing.shared_ops.places_of_maxima import (
+    WindowAxis,
+    are_searchable,
+    maxima_with_places,
+)
 from annotated_region.tvm_adapter.arithmetic import Extent
 
 __all__ = ["maxima_and_places"]
+
+_LARGEST = 2**31
 
 
 def maxima_and_places(node: OnnxNode) -> relax.Expr:
@@ -33,6 +39,7 @@ def maxima_and_places(node: OnnxNode) -> relax.Expr:
         f"{shape_text(extents)}; give them numbers (shape_dict, --shape)",
     )
     axes = _axes(node, known)
+    node.require(are_searchable(axes), "has the output 'Indices' of too many or too large windows")
     maxima, places = maxima_with_places(data, axes, dtype_of(data), node.emit)
     if node.integer("storage_order", 0, 0, 1):
         places = node.emit(relax.op.take(relax.const(_by_columns(known), "int64"), places))
@@ -94,6 +101,10 @@ def _put_back(node: OnnxNode) -> relax.Expr:
     shape = node.fixed_shape(0, data)
     node.require_shape(1, places, shape)
     smallest = (*shape[:2], *_smallest(node, shape[2:]))
+    node.require(
+        min(smallest) > 0 and prod(smallest) < _LARGEST,
+        f"makes images of shape {shape_text(smallest)}, which is not supported",
+    )
     count = (prod(shape),)
     values, targets = (node.emit(relax.op.reshape(each, count)) for each in (data, places))
     empty = node.emit(relax.op.zeros((prod(smallest),), dtype_of(data)))

@@ -17,7 +17,11 @@ from tvm import relax
 
 from annotated_region.errors import ModelError
 from annotated_region.importing.shared_ops.last_windows import padding_behind
-from annotated_region.importing.shared_ops.places_of_maxima import WindowAxis, maxima_with_places
+from annotated_region.importing.shared_ops.places_of_maxima import (
+    WindowAxis,
+    are_searchable,
+    maxima_with_places,
+)
 from annotated_region.importing.torch_programs.converters.registry import converts
 from annotated_region.importing.torch_programs.converters.torch_node import (
     TorchNode,
@@ -54,12 +58,13 @@ def require_no_places(node: TorchNode) -> None:
     """Reject the node if the places of its maxima are read."""
     if node.are_read(1):
         raise ModelError(
-            "return_indices=True is not supported here; places of maxima are found in images of known size"
+            "return_indices=True is not supported here; places of maxima are found in images of known size, "
+            "by windows of moderate size"
         )
 
 
 def _largest_with_places(node: TorchNode, axes: int) -> relax.Expr | None:
-    """The maxima and their places; None if the extents of an image are not known."""
+    """The maxima and their places; None if the extents are not known, or windows too large."""
     data, counts = node.tensor(0), node.node.meta["val"][0].shape[-axes:]
     extents = extents_of_tensor(data)[-axes:]
     if not all(isinstance(each, int) for each in (*extents, *counts)):
@@ -69,6 +74,8 @@ def _largest_with_places(node: TorchNode, axes: int) -> relax.Expr | None:
         extents, counts, windows.extents, windows.strides, windows.dilations, windows.before, strict=True
     )
     along = [WindowAxis(*map(int, each)) for each in settings]
+    if not are_searchable(along):
+        return None
     return node.emit(relax.Tuple(maxima_with_places(data, along, dtype_of_tensor(data), node.emit)))
 
 
