@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
-from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn, offload, run, single, tvm_alone
+from kits.backends.dnnl.dnnl_harness import (
+    Offloaded,
+    add_function,
+    needs_onednn,
+    offload,
+    run,
+    single,
+    tvm_alone,
+)
 from tvm import relax
 from tvm.relax import op
 
@@ -124,28 +132,26 @@ PAIRWISE: dict[str, tuple[Make, Callable[..., np.ndarray]]] = {
 SOFTMAXES = ("softmax", "log_softmax")
 
 
-def add_function(builder: relax.BlockBuilder, name: str, shapes: list[tuple[int, ...]], make: Make) -> None:
-    given = [relax.Var(f"x{index}", relax.TensorType(each, "float32")) for index, each in enumerate(shapes)]
-    with builder.function(name, given):
-        with builder.dataflow():
-            result = builder.emit_output(builder.normalize(make(*given)))
-        builder.emit_func_output(result)
+def floats(*shapes: tuple[int, ...]) -> list[relax.Var]:
+    return [relax.Var(f"x{index}", relax.TensorType(each, "float32")) for index, each in enumerate(shapes)]
 
 
 def whole_module() -> tvm.IRModule:
     builder = relax.BlockBuilder()
     for name, (make, given, _) in EXACT.items():
         size = 4 if name == "quotient_of_product" else len(given)
-        add_function(builder, f"exact_{name}", [(1, size)], make)
+        add_function(builder, f"exact_{name}", floats((1, size)), make)
     for name, (make, _, _) in ROWS.items():
-        add_function(builder, f"row_{name}", [(1, 4)], make)
+        add_function(builder, f"row_{name}", floats((1, 4)), make)
     for name, make in UNARY.items():
-        add_function(builder, f"special_{name}", [(8,)], make)
+        add_function(builder, f"special_{name}", floats((8,)), make)
     for name, (make, _) in PAIRWISE.items():
-        add_function(builder, f"pairs_{name}", [(8, 8), (8, 8)], make)
-        add_function(builder, f"broadcast_{name}", [(8, 8), (1, 8)], make)
+        add_function(builder, f"pairs_{name}", floats((8, 8), (8, 8)), make)
+        add_function(builder, f"broadcast_{name}", floats((8, 8), (1, 8)), make)
     for name in SOFTMAXES:
-        add_function(builder, f"rows_{name}", [(6, 4)], lambda x, name=name: getattr(op.nn, name)(x, -1))
+        add_function(
+            builder, f"rows_{name}", floats((6, 4)), lambda x, name=name: getattr(op.nn, name)(x, -1)
+        )
     return builder.finalize()
 
 

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 import tvm
-from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn, offload, run, tvm_alone
+from kits.backends.dnnl.dnnl_harness import Offloaded, add_function, needs_onednn, offload, run, tvm_alone
 from tvm import relax
 from tvm.relax import op
 
@@ -62,10 +62,7 @@ def module() -> tvm.IRModule:
     builder = relax.BlockBuilder()
     for name, make in FUNCTIONS.items():
         x = relax.Var("x", relax.TensorType(IMAGE, "float32"))
-        with builder.function(name.replace(" ", "_"), [x]):
-            with builder.dataflow():
-                result = builder.emit_output(builder.normalize(make(x)))
-            builder.emit_func_output(result)
+        add_function(builder, name.replace(" ", "_"), [x], make)
     return builder.finalize()
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
 import tvm
-from kits.backends.dnnl.dnnl_harness import Offloaded, needs_onednn, offload, run, tvm_alone
+from kits.backends.dnnl.dnnl_harness import Offloaded, add_function, needs_onednn, offload, run, tvm_alone
 from tvm import relax
 from tvm.relax import op
 
@@ -87,21 +86,17 @@ def behind_a_product(x: relax.Expr) -> relax.Expr:
     return quantize(op.clip(rounded(y, 0.0613, 110), 0, 6), 0.0247, 0, "uint8")
 
 
+def tensor(name: str, extents: tuple[int, ...], dtype: str = "uint8") -> relax.Var:
+    return relax.Var(name, relax.TensorType(extents, dtype))
+
+
 @cache
 def module() -> tvm.IRModule:
     builder = relax.BlockBuilder()
-    made: list[tuple[str, Callable[..., Any], tuple[relax.Var, ...]]] = [
-        (name, function, (relax.Var("x", relax.TensorType(extents, dtype)),))
-        for name, (function, dtype, extents, _) in FUNCTIONS.items()
-    ]
-    pair = tuple(relax.Var(name, relax.TensorType(SIZES, "uint8")) for name in "xy")
-    made.append(("two_arguments", two_arguments, pair))
-    made.append(("behind_a_product", behind_a_product, (relax.Var("x", relax.TensorType(LINES, "uint8")),)))
-    for name, function, params in made:
-        with builder.function(name, list(params)):
-            with builder.dataflow():
-                result = builder.emit_output(builder.normalize(function(*params)))
-            builder.emit_func_output(result)
+    for name, (function, dtype, extents, _) in FUNCTIONS.items():
+        add_function(builder, name, [tensor("x", extents, dtype)], function)
+    add_function(builder, "two_arguments", [tensor(name, SIZES) for name in "xy"], two_arguments)
+    add_function(builder, "behind_a_product", [tensor("x", LINES)], behind_a_product)
     return builder.finalize()
 
 

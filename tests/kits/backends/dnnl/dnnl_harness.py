@@ -23,6 +23,7 @@ from kits.host_machines import host_machine
 __all__ = [
     "ConstantNames",
     "Offloaded",
+    "add_function",
     "all_cases",
     "all_cases_on_host",
     "answered",
@@ -135,6 +136,16 @@ def single(parameters: Sequence[relax.Var], result: relax.Expr, name: str = "mai
             output = builder.emit_output(result)
         builder.emit_func_output(output)
     return builder.finalize()
+
+
+def add_function(
+    builder: relax.BlockBuilder, name: str, params: Sequence[relax.Var], make: Callable[..., relax.Expr]
+) -> None:
+    """Add a function of these parameters to the module that a builder makes."""
+    with builder.function(name, list(params)):
+        with builder.dataflow():
+            output = builder.emit_output(builder.normalize(make(*params)))
+        builder.emit_func_output(output)
 
 
 def joined(modules: Sequence[tvm.IRModule]) -> tvm.IRModule:
