@@ -161,7 +161,7 @@ def _register(name: str, description: str) -> None:
         "FPurity": True,
         "FLegalize": lambda _builder, call: call.args[0],
     }
-    register_relax_op(name, description, ("value", "The value on the edge."), attributes)
+    register_relax_op(name, description, {"value": "The value on the edge."}, attributes)
 
 
 _register(BEGIN, "Marks a value that enters a region of a target.")

@@ -8,6 +8,7 @@ from annotated_region import tvm_adapter  # noqa: F401 - first, because it check
 # isort: split
 import annotated_region_tvm
 from annotated_region import annotations, error_classes, op_types  # noqa: F401 - imported for their side effect
+from annotated_region.recurrent_loops import op  # noqa: F401 - the same
 
 __all__: list[str] = []
 

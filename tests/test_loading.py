@@ -20,6 +20,7 @@ TOLD_TO_TVM = (
     "error_classes",
     "errors",
     "op_types",
+    "recurrent_loops",
     "registration",
     "supported_versions",
     "tvm_adapter",

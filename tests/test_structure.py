@@ -55,12 +55,13 @@ FLOORS = (
         "grouping",
         "placement",
     ),
-    ("annotations", "cache_contents", "host_targets"),
+    ("annotations", "cache_contents", "host_targets", "recurrent_loops"),
     ("registration",),
     # Functions of Relax, and what is known of them.
     ("dataflow",),
     ("functions",),
-    ("op_info", "importing", "inputs"),
+    ("op_info",),
+    ("importing", "inputs"),
     ("regions", "targets", "layouts", "extraction"),
     ("compilation", "layout_plan", "cost_units"),
     # What decides, and what tells of it.

@@ -37,6 +37,7 @@ from annotated_region.backends.dnnl.parameters import (
     Requantization,
     Softmax,
 )
+from annotated_region.backends.dnnl.recurrent_parameters import CellKind, Recurrence
 
 __all__ = ["BYTES", "LAWS", "Shape", "repeats_to"]
 
@@ -336,6 +337,22 @@ def _cumulation(graph: Graph, node: Node, operands: Sequence[Shape], result: Sha
         yield "there is no such axis"
 
 
+def _recurrence(graph: Graph, node: Node, operands: Sequence[Shape], result: Shape) -> Iterator[str]:
+    assert isinstance(node.parameters, Recurrence)
+    states = 2 if node.parameters.cell is CellKind.LSTM else 1
+    gates, weight, initial = operands[0], operands[1], operands[-1]
+    lengths = len(operands) - states - 1 if node.parameters.has_lengths else None
+    for place, tensor in enumerate(node.inputs):
+        wanted = DataType.INT32 if place == lengths else DataType.FLOAT32
+        if graph.dtype(tensor) is not wanted:
+            yield f"operand {place} is of {graph.dtype(tensor)}"
+    count = {CellKind.LSTM: 4, CellKind.GRU: 3, CellKind.RNN: 1}[node.parameters.cell]
+    if not same_shape(initial, (gates[1], weight[1])) or not same_dim(gates[2], count * weight[1]):
+        yield "the gates are not those of the states"
+    if not same_shape(result, (gates[0] + states, *initial)):
+        yield "the result has other extents than the states of all steps, and the last one"
+
+
 LAWS: Mapping[Kind, Law] = {
     Kind.ELTWISE: _same,
     Kind.BINARY: _binary,
@@ -364,6 +381,7 @@ LAWS: Mapping[Kind, Law] = {
     Kind.ORDERING: _ordering,
     Kind.SAMPLING: _sampling,
     Kind.BOX_POOLING: _box_pooling,
+    Kind.RECURRENCE: _recurrence,
     Kind.RESIZING: _resizing,
     Kind.PART_MEANS: _part_means,
     Kind.WHOLE: _select,

@@ -43,6 +43,7 @@ OTHERS = (
     Kind.PREDICATE,
     Kind.PACKED_PRODUCT,
     Kind.ORDERING,
+    Kind.RECURRENCE,
 )
 NUMERIC = (set(LAWS) - {*MOVING, *OTHERS}) | {
     Kind.CONVOLUTION,

@@ -22,11 +22,9 @@ __all__ = [
 
 
 def register_relax_op(
-    name: str, description: str, operand: tuple[str, str], attributes: Mapping[str, object]
+    name: str, description: str, operands: Mapping[str, str], attributes: Mapping[str, object]
 ) -> None:
-    """Register a Relax op of one operand, unless it is known.
-
-    The op lives as long as the process: TVM refuses a second registration, which a module reload would make.
+    """Register a Relax op whose calls have a dictionary of attributes; it lives as long as the process.
 
     Parameters
     ----------
@@ -34,17 +32,19 @@ def register_relax_op(
         The full name, such as "relax.annotation.compiler_begin".
     description
         The text of `Op.description`.
-    operand
-        The name and the description of the operand.
+    operands
+        The descriptions of the operands that every call has, by their names.
     attributes
         The attributes of the op, such as `FInferType`, `FPurity` and `FLegalize`.
     """
-    if name in tvm.ir.Op.list_op_names():
+    if name in tvm.ir.Op.list_op_names():  # a module is loaded again: TVM refuses a second registration
         return
     tvm.ir._ffi_api.RegisterOp(name, description)
     op = tvm.ir.Op.get(name)
-    op.set_num_inputs(1)
-    op.add_argument(operand[0], "Expr", operand[1])
+    op.set_num_inputs(len(operands))
+    op.set_attrs_type_key("ir.DictAttrs")
+    for operand, what in operands.items():
+        op.add_argument(operand, "Expr", what)
     for key, value in attributes.items():
         tvm.ir.register_op_attr(name, key, value)
 

@@ -127,6 +127,7 @@ class Kind(Enum):
     BOX_POOLING = "box_pooling"
     RESIZING = "resizing"
     PART_MEANS = "part_means"
+    RECURRENCE = "recurrence"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dataclasses import fields
 from enum import Enum
 from functools import cache
 
-from annotated_region.backends.dnnl import index_parameters, parameters
+from annotated_region.backends.dnnl import index_parameters, parameters, recurrent_parameters
 from annotated_region.backends.dnnl.graph import DataType, Kind, PostOp, Quantized
 from annotated_region.backends.dnnl.index_parameters import (
     Bounds,
@@ -37,6 +37,7 @@ from annotated_region.backends.dnnl.parameters import (
     ScalarFunction,
     WholeFunction,
 )
+from annotated_region.backends.dnnl.recurrent_parameters import CellKind, LoopActivation
 
 __all__ = ["declarations", "literal"]
 
@@ -61,6 +62,8 @@ ENUMERATIONS: Mapping[str, type[Enum]] = {
             ResizeMethod,
             Coordinates,
             PixelRounding,
+            CellKind,
+            LoopActivation,
         )
     },
 }
@@ -83,7 +86,8 @@ TYPES = {
 @cache
 def declarations() -> str:
     """The enumerations and structs in C++, and `X(kind)` of each kind."""
-    known = (*vars(parameters).values(), *vars(index_parameters).values())
+    rooms = (parameters, index_parameters, recurrent_parameters)
+    known = (each for room in rooms for each in vars(room).values())
     classes = [PostOp, Quantized, *filter(_is_row, known)]
     kinds = " ".join(f"X({_enumerator(kind)})" for kind in Kind)
     lines = [

@@ -53,6 +53,7 @@ ELEMENT_FILES = (
     "box_pooling.h",
     "resizing.h",
     "part_means.h",
+    "recurrence.h",
     "reduction.h",
     "group_norm.h",
     "views.h",

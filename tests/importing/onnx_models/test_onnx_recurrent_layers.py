@@ -2,7 +2,15 @@
 
 import numpy as np
 import pytest
-from kits.importing.recurrent_layers import DIRECTIONS, GATES, HIDDEN, LENGTH, SIZE, layer
+from kits.importing.recurrent_layers import (
+    DIRECTIONS,
+    GATES,
+    HIDDEN,
+    LENGTH,
+    SIZE,
+    WITH_NUMBERS,
+    layer,
+)
 from kits.onnx_nodes import CONTRIBUTED, Node, by_onnx_runtime, by_tvm, compared, model_of_nodes
 from kits.passes.preparation.preparation_kit import distinct_constants, prepare
 
@@ -36,24 +44,7 @@ def test_inputs_and_activations(op, given, attributes):
     assert max(compared(model, inputs)) <= CLOSE
 
 
-NUMBERED = {"activation_alpha": [0.3, 0.1, 1.2, 0.25, 0.2, 0.8], "activation_beta": [0.4, 0.7, 0.3, 0.5]}
-
-
-@pytest.mark.parametrize(
-    ("op", "given", "attributes"),
-    [
-        ("LSTM", "WRBHC", {"clip": 0.1}),
-        ("LSTM", "WRBLHCP", {"clip": 0.1, "input_forget": 1}),
-        ("GRU", "WRBH", {"clip": 0.1}),
-        ("GRU", "WRBH", {"clip": 0.1, "linear_before_reset": 1}),
-        ("RNN", "WRBH", {"clip": 0.1}),
-        ("LSTM", "WRBHC", {"activations": ["HardSigmoid", "LeakyRelu", "ScaledTanh"] * 2, **NUMBERED}),
-        ("LSTM", "WRBHC", {"activations": ["HardSigmoid", "Softsign", "Elu", "Sigmoid", "Softplus", "Tanh"]}),
-        ("GRU", "WRBH", {"activations": ["HardSigmoid", "Affine", "Elu", "ThresholdedRelu"], **NUMBERED}),
-        ("RNN", "WRBH", {"activations": ["Softsign", "Affine"], **NUMBERED}),
-        ("RNN", "WRBH", {"activations": ["LeakyRelu", "Elu"]}),
-    ],
-)
+@pytest.mark.parametrize(("op", "given", "attributes"), WITH_NUMBERS)
 def test_activations_take_their_numbers_in_turn_and_are_behind_the_clip(op, given, attributes):
     model, inputs = layer(op, "bidirectional", given, **attributes)
     assert max(compared(model, inputs)) <= 2 * CLOSE

@@ -6,8 +6,16 @@ import numpy as np
 import onnx
 import pytest
 import tvm
-from kits.backends.dnnl.dnnl_harness import needs_onednn
-from kits.importing.recurrent_layers import BATCH, DIRECTIONS, GATES, HIDDEN, LENGTH, SIZE, layer
+from kits.importing.recurrent_layers import (
+    BATCH,
+    DIRECTIONS,
+    GATES,
+    HIDDEN,
+    LENGTH,
+    SIZE,
+    WITH_NUMBERS,
+    layer,
+)
 from kits.onnx_nodes import CONTRIBUTED, Node, by_onnx_runtime, by_tvm, model_of_nodes
 from tvm import relax
 
@@ -33,7 +41,7 @@ def _sequences(*lengths: int, batch: int = BATCH) -> list[np.ndarray]:
 
 
 def _differences(model: onnx.ModelProto, data: list[np.ndarray], targets: tuple[str, ...] = ()) -> float:
-    """The largest difference from ONNX Runtime over some sequences."""
+    """The largest difference from ONNX Runtime over some sequences, as a share of answers beyond 1."""
     mod = ar.from_onnx(model)
     if targets:
         machine = relax.VirtualMachine(ar.build(ar.partition(mod, list(targets))), tvm.cpu())
@@ -45,7 +53,7 @@ def _differences(model: onnx.ModelProto, data: list[np.ndarray], targets: tuple[
             found = by_tvm(mod, {"x": x})
         for left, right in zip(found, by_onnx_runtime(model, {"x": x}), strict=True):
             assert left.shape == right.shape
-            most = max(most, float(np.abs(left - right).max()))
+            most = max(most, float(np.abs(left - right).max() / max(1.0, np.abs(right).max())))
     return most
 
 
@@ -88,11 +96,11 @@ def test_sequences_of_several_lengths(op, direction):
 @pytest.mark.parametrize("op", GATES)
 def test_a_batch_of_any_size(op):
     model, _ = layer(op, "bidirectional")
-    data = [*_sequences(3, batch=1), *_sequences(4, batch=6)]
+    data = [each for batch in (1, 2, 3, 4, 5, 8, 9) for each in _sequences(3, batch=batch)]
     assert _differences(_of_any_length(model, batch=True), data) <= CLOSE
 
 
-@pytest.mark.parametrize("hidden", [12, 16, 40])
+@pytest.mark.parametrize("hidden", [1, 12, 16, 40, 48])
 def test_columns_that_are_vectors_and_others(hidden):
     rng = np.random.default_rng(hidden)
     weights = {
@@ -124,28 +132,23 @@ def test_half_precision_adds_up_in_float32():
     np.testing.assert_array_equal(results[:, 0, 0], np.broadcast_to(np.arange(1, 9)[:, None], (8, hidden)))
 
 
-@pytest.mark.parametrize("target", [pytest.param("dnnl", marks=needs_onednn), "onnxruntime"])
-def test_what_is_before_and_behind_the_loops_is_a_region_each(target):
+def test_what_is_before_and_behind_the_loops_is_a_region_each_for_onnxruntime():
     model, _ = layer("LSTM", "bidirectional")
     model = _of_any_length(model)
-    assert _differences(model, _sequences(2, 7), (target,)) <= CLOSE
-    regions = external_functions(ar.partition(ar.from_onnx(model), [target]))[target]
+    assert _differences(model, _sequences(2, 7), ("onnxruntime",)) <= CLOSE
+    regions = external_functions(ar.partition(ar.from_onnx(model), ["onnxruntime"]))["onnxruntime"]
     assert len(regions) == 2
 
 
-@pytest.mark.parametrize(
-    ("op", "attributes", "named"),
-    [
-        ("LSTM", {"clip": 0.5}, "clip"),
-        ("LSTM", {"input_forget": 1}, "input_forget"),
-        ("GRU", {"activations": ["HardSigmoid", "Tanh"]}, "HardSigmoid, Tanh"),
-        ("RNN", {"activations": ["LeakyRelu"], "activation_alpha": [0.5]}, "activation_alpha"),
-    ],
-)
-def test_what_a_loop_does_not_compute_is_declined(op, attributes, named):
-    model, _ = layer(op, "forward", **attributes)
-    message = rf"has a sequence of length steps and {named}, which only those of a known length may have"
-    with pytest.raises(ModelError, match=message):
+@pytest.mark.parametrize(("op", "given", "attributes"), WITH_NUMBERS)
+def test_activations_take_their_numbers_in_turn_and_are_behind_the_clip(op, given, attributes):
+    model, _ = layer(op, "bidirectional", given.replace("L", ""), **attributes)
+    assert _differences(_of_any_length(model), _sequences(1, 5)) <= 2 * CLOSE
+
+
+def test_an_unknown_activation_is_declined():
+    model, _ = layer("RNN", "forward", activations=["Gelu"])
+    with pytest.raises(ModelError, match="has the attribute 'activations' with 'Gelu', which is not supp"):
         ar.from_onnx(_of_any_length(model))
 
 

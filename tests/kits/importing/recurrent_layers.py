@@ -7,11 +7,26 @@ import onnx
 
 from kits.onnx_nodes import Node, model_of_nodes
 
-__all__ = ["BATCH", "DIRECTIONS", "GATES", "HIDDEN", "LENGTH", "SIZE", "layer"]
+__all__ = ["BATCH", "DIRECTIONS", "GATES", "HIDDEN", "LENGTH", "SIZE", "WITH_NUMBERS", "layer"]
 
 LENGTH, BATCH, SIZE, HIDDEN = 4, 3, 5, 6
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
+
+_NUMBERED = {"activation_alpha": [0.3, 0.1, 1.2, 0.25, 0.2, 0.8], "activation_beta": [0.4, 0.7, 0.3, 0.5]}
+WITH_NUMBERS: list[tuple[str, str, dict[str, object]]] = [
+    ("LSTM", "WRBHC", {"clip": 0.1}),
+    ("LSTM", "WRBLHCP", {"clip": 0.1, "input_forget": 1}),
+    ("GRU", "WRBH", {"clip": 0.1}),
+    ("GRU", "WRBH", {"clip": 0.1, "linear_before_reset": 1}),
+    ("RNN", "WRBH", {"clip": 0.1}),
+    ("LSTM", "WRBHC", {"activations": ["HardSigmoid", "LeakyRelu", "ScaledTanh"] * 2, **_NUMBERED}),
+    ("LSTM", "WRBHC", {"activations": ["HardSigmoid", "Softsign", "Elu", "Sigmoid", "Softplus", "Tanh"]}),
+    ("GRU", "WRBH", {"activations": ["HardSigmoid", "Affine", "Elu", "ThresholdedRelu"], **_NUMBERED}),
+    ("RNN", "WRBH", {"activations": ["Softsign", "Affine"], **_NUMBERED}),
+    ("RNN", "WRBH", {"activations": ["LeakyRelu", "Elu"]}),
+]
+"""Operators, their inputs and attributes: activations that take their numbers in turn, behind the clip."""
 
 
 def layer(

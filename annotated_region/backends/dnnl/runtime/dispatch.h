@@ -6,8 +6,9 @@ namespace annotated_region_dnnl {
 // from its padding.
 inline bool has_other_elements(const Builder& builder, const NodeRow& node) {
   if (node.kind == Kind::concat || node.kind == Kind::pad) return true;
-  if (node.kind != Kind::parted_attention) return false;
   const auto is_there = [&](int index) { return !is_empty(builder.dims(node.inputs[index])); };
+  if (node.kind == Kind::recurrence) return is_there(node.inputs.size - 1);
+  if (node.kind != Kind::parted_attention) return false;
   return is_there(0) && (is_there(1) || is_there(2));
 }
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from tvm import relax
 
 from annotated_region.importing.onnx_models.converters.node import OnnxNode, dtype_of
+from annotated_region.recurrent_loops.loop import LoopFunction
 
-__all__ = ["Activation", "activation_functions", "behind_clip"]
+__all__ = ["Activation", "activation_of", "clip_of", "numbered_activations"]
 
 Activation = Callable[[relax.Expr], relax.Expr]
 
@@ -37,7 +37,7 @@ class _ActivationFormula:
     beta: float | None = None
 
 
-def activation_functions(node: OnnxNode, names: Sequence[str]) -> list[Activation]:
+def numbered_activations(node: OnnxNode, names: Sequence[str]) -> list[LoopFunction]:
     """The functions of these names, in any case.
 
     Raises
@@ -46,7 +46,7 @@ def activation_functions(node: OnnxNode, names: Sequence[str]) -> list[Activatio
         A name is unknown, or a function lacks a number: ONNX has no default, or ONNX Runtime another one.
     """
     alphas, betas = (iter(node.numbers(f"activation_{each}")) for each in ("alpha", "beta"))
-    made: list[Activation] = []
+    made: list[LoopFunction] = []
     for name in names:
         function = _FUNCTIONS.get(name.lower())
         if function is None:
@@ -57,23 +57,35 @@ def activation_functions(node: OnnxNode, names: Sequence[str]) -> list[Activatio
             not math.isnan(alpha + beta),
             f"has the attribute 'activations' with {name!r}, for which its attributes have no number",
         )
-        made.append(partial(_applied, node, function, alpha, beta))
+        made.append(LoopFunction(name.lower(), alpha, beta))
     return made
 
 
-def behind_clip(node: OnnxNode, function: Activation) -> Activation:
-    """The function of data within the node's clip, if it has one."""
+def activation_of(node: OnnxNode, function: LoopFunction, clip: float | None) -> Activation:
+    """The function of a tensor; of data clipped to what is given."""
+
+    def applied(data: relax.Expr) -> relax.Expr:
+        given = node.emit(data)
+        if clip is not None:
+            given = node.emit(relax.op.clip(given, -clip, clip))
+        return _FUNCTIONS[function.name].make(node, given, function.alpha, function.beta)
+
+    return applied
+
+
+def clip_of(node: OnnxNode) -> float | None:
+    """The size to which the node clips what its functions get.
+
+    Raises
+    ------
+    ModelError
+        It is not a size.
+    """
+    if "clip" not in node.attributes:
+        return None
     most = node.number("clip", 0.0)
-    node.require(most > 0 or "clip" not in node.attributes, f"has the attribute 'clip' of {most}")
-    if not most:
-        return function
-    return lambda data: function(relax.op.clip(node.emit(data), -most, most))
-
-
-def _applied(
-    node: OnnxNode, function: _ActivationFormula, alpha: float, beta: float, data: relax.Expr
-) -> relax.Expr:
-    return function.make(node, node.emit(data), alpha, beta)
+    node.require(most > 0, f"has the attribute 'clip' of {most}")
+    return most
 
 
 def _affine(node: OnnxNode, data: relax.Expr, alpha: float, beta: float) -> relax.Expr:

@@ -11,15 +11,14 @@ from tvm import relax, tirx
 
 from annotated_region.importing.onnx_models.converters.activations import (
     Activation,
-    activation_functions,
-    behind_clip,
+    activation_of,
+    clip_of,
+    numbered_activations,
 )
 from annotated_region.importing.onnx_models.converters.node import OnnxNode, dtype_of
-from annotated_region.importing.onnx_models.converters.recurrent_loops import (
-    LoopActivation,
-    RecurrentLoop,
-    loop_activation,
-)
+from annotated_region.op_info.recurrence import described_loop
+from annotated_region.recurrent_loops.loop import CLIPPED, LoopFunction, RecurrentLoop
+from annotated_region.recurrent_loops.products import tiled
 from annotated_region.tvm_adapter.arithmetic import Extent
 from annotated_region.tvm_adapter.types import expect
 
@@ -34,9 +33,6 @@ MOST_STEPS = 4096
 """A layer with more steps is a loop."""
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 _SEQUENCE_LENS, _INITIAL = 4, 5
-_COUPLED = "input_forget"
-_UNROLLED = ("activation_alpha", "activation_beta", "clip", _COUPLED)
-"""The attributes that loops do not compute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +137,15 @@ class Layer:
 
     def _columns(self, weight: relax.Expr, index: int) -> relax.Expr:
         part = self.part(weight, index)
-        return part if self.transposed else self.node.emit(relax.op.permute_dims(part, [1, 0]))
+        return part if self.transposed else self._turned(part)
+
+    def tiled_recurrent(self, weight: relax.Expr) -> relax.Expr:
+        """A direction's recurrent weight as loops read it, from how the node has it."""
+        rows = self._turned(weight) if self.transposed else weight
+        return tiled(rows, self.gates, self.hidden, self.node.emit)
+
+    def _turned(self, weight: relax.Expr) -> relax.Expr:
+        return self.node.emit(relax.op.permute_dims(weight, [1, 0]))
 
     def biases(self, index: int) -> tuple[relax.Expr | None, relax.Expr | None]:
         """The biases of the input and of the state; both or neither."""
@@ -163,39 +167,22 @@ class Layer:
         three = self.node.emit(relax.op.split(self.part(self.node.tensor(7), index), 3, axis=0))
         return tuple(self.node.emit(relax.TupleGetItem(three, number)) for number in range(3))
 
-    def activations(self, usual: Sequence[str]) -> list[list[Activation]]:
-        """The activation functions of each direction."""
-        names = list(self.node.texts("activations")) or list(usual) * self.directions
-        self.node.require(
-            len(names) == len(usual) * self.directions,
-            f"has {len(names)} attributes 'activations'; it should have {len(usual) * self.directions}",
-        )
-        functions = activation_functions(self.node, names)
-        # ONNX Runtime clips what the gates get, and not the cell of an LSTM, which its third function gets.
-        for place, function in enumerate(functions):
-            if place % len(usual) < 2:
-                functions[place] = behind_clip(self.node, function)
-        return [functions[start : start + len(usual)] for start in range(0, len(names), len(usual))]
+    def activations(self, index: int, usual: Sequence[str]) -> list[Activation]:
+        """The activation functions of a direction that is unrolled, of tensors."""
+        clip = clip_of(self.node)
+        return [
+            activation_of(self.node, each, clip if place < CLIPPED else None)
+            for place, each in enumerate(self.functions(index, usual))
+        ]
 
-    def loop_activations(self, index: int, usual: Sequence[str]) -> list[LoopActivation]:
-        """The activation functions of a direction that is a loop.
-
-        Raises
-        ------
-        ModelError
-            A loop does not compute an attribute of the node.
-        """
-        named = list(self.node.texts("activations")) or list(usual) * self.directions
-        names = named[index * len(usual) :][: len(usual)]
-        found = [each for each in map(loop_activation, names) if each is not None]
-        given = self.node.attributes
-        others = [name for name in _UNROLLED if name in given and (name != _COUPLED or given[name].i)]
+    def functions(self, index: int, usual: Sequence[str]) -> tuple[LoopFunction, ...]:
+        """The activation functions of a direction, with their numbers."""
+        names, count = list(self.node.texts("activations")) or list(usual) * self.directions, len(usual)
         self.node.require(
-            len(found) == len(usual) and not others,
-            f"has a sequence of {self.length} steps and {', '.join(others or names)}, which only those of a "
-            "known length may have; give it a number (shape_dict, --shape)",
+            len(names) == count * self.directions,
+            f"has {len(names)} attributes 'activations'; it should have {count * self.directions}",
         )
-        return found
+        return tuple(numbered_activations(self.node, names)[index * count :][:count])
 
     def sequence(self) -> relax.Expr:
         """The input as [length, batch, input size]."""
@@ -255,8 +242,9 @@ class Layer:
         lengths = self.lengths
         if lengths is not None:
             further = (*further, self.node.with_extents(lengths, (self.batch,)))
-        given = (gates, self.recurrent_weight(index), *further)
-        return self.run_function(index, f"{loop.cell.lower()}_loop", loop.function(), given)
+        weight = self.tiled_recurrent(self.part(self.recurrent, index))
+        function = described_loop(loop)
+        return self.run_function(index, f"{loop.cell.lower()}_loop", function, (gates, weight, *further))
 
     def run_function(self, index: int, name: str, function: tirx.PrimFunc, operands: State) -> Run:
         """Run one direction by a function that takes the operands, and the initial states."""

@@ -15,19 +15,20 @@ from collections.abc import Callable, Sequence
 
 from tvm import relax
 
+from annotated_region.importing.onnx_models.converters.activations import clip_of
 from annotated_region.importing.onnx_models.converters.cells import gru_cell, lstm_cell, rnn_cell
 from annotated_region.importing.onnx_models.converters.integer_ops import dynamically_quantized
 from annotated_region.importing.onnx_models.converters.node import FLOATS, OnnxNode, dtype_of
 from annotated_region.importing.onnx_models.converters.quantization import BYTES
-from annotated_region.importing.onnx_models.converters.quantized_loops import quantized_loop
 from annotated_region.importing.onnx_models.converters.recurrence import (
     Layer,
     Product,
     Run,
     require_known,
 )
-from annotated_region.importing.onnx_models.converters.recurrent_loops import RecurrentCell, RecurrentLoop
 from annotated_region.importing.onnx_models.converters.registry import CONTRIBUTED, converts
+from annotated_region.recurrent_loops.loop import RecurrentCell, RecurrentLoop
+from annotated_region.recurrent_loops.quantized import quantized_loop
 
 __all__: list[str] = []
 
@@ -45,8 +46,14 @@ def _lstm(node: OnnxNode) -> relax.Expr:
 
 def _lstm_loop(layer: Layer, index: int) -> Run:
     peepholes = (layer.part(layer.node.tensor(7), index),) if layer.node.has(7) else ()
-    loop = _loop(layer, "LSTM", index, _LSTM_FUNCTIONS, has_peepholes=bool(peepholes))
+    loop = _lstm_of(layer, index, bool(peepholes))
     return layer.run_loop(index, layer.input_part(index, layer.bias_sum(index)), loop, peepholes)
+
+
+def _lstm_of(layer: Layer, index: int, has_peepholes: bool) -> RecurrentLoop:
+    """The loop of an LSTM."""
+    is_coupled = bool(layer.node.integer("input_forget", 0, 0, 1))
+    return _loop(layer, "LSTM", index, _LSTM_FUNCTIONS, has_peepholes=has_peepholes, is_coupled=is_coupled)
 
 
 def _loop(
@@ -57,7 +64,8 @@ def _loop(
         cell,
         layer.hidden,
         layer.dtype,
-        layer.loop_activations(index, usual),
+        layer.functions(index, usual),
+        clip_of(layer.node),
         layer.reversed_directions[index],
         has_lengths=layer.lengths is not None,
         **of_cell,
@@ -77,7 +85,6 @@ def _gru(node: OnnxNode) -> relax.Expr:
 
     if layer.steps is None:
         return _results(layer, run_loop)
-    functions = layer.activations(usual)
 
     def run(index: int) -> Run:
         bias, recurrent_bias = layer.biases(index)
@@ -85,7 +92,7 @@ def _gru(node: OnnxNode) -> relax.Expr:
         if not before:
             product, new_product = _gru_products(layer, index)
             bias, recurrent_bias = layer.bias_sum(index), None
-        cell = gru_cell(node, functions[index], product, new_product, recurrent_bias)
+        cell = gru_cell(node, layer.activations(index, usual), product, new_product, recurrent_bias)
         return layer.run(index, layer.input_part(index, bias), cell)
 
     return _results(layer, run)
@@ -112,10 +119,9 @@ def _rnn(node: OnnxNode) -> relax.Expr:
 
     if layer.steps is None:
         return _results(layer, run_loop)
-    functions = layer.activations(usual)
 
     def run(index: int) -> Run:
-        cell = rnn_cell(functions[index], _float_product(layer, index))
+        cell = rnn_cell(layer.activations(index, usual), _float_product(layer, index))
         return layer.run(index, layer.input_part(index, layer.bias_sum(index)), cell)
 
     return _results(layer, run)
@@ -143,11 +149,12 @@ def _quantized_lstm(node: OnnxNode) -> relax.Expr:
 def _quantized_loop(layer: Layer, index: int) -> Run:
     node = layer.node
     peepholes = (layer.part(node.tensor(7), index),) if node.has(7) else ()
-    loop = _loop(layer, "LSTM", index, _LSTM_FUNCTIONS, has_peepholes=bool(peepholes))
+    loop = _lstm_of(layer, index, bool(peepholes))
     gates = layer.input_part(index, layer.bias_sum(index), _integer_product(layer, index, 1))
     weight, scale = _whole_weight(layer, index, 2)
     scales = node.emit(relax.op.broadcast_to(scale, relax.ShapeExpr([4 * layer.hidden])))
-    return layer.run_function(index, "lstm_loop", quantized_loop(loop), (gates, weight, scales, *peepholes))
+    given = (gates, layer.tiled_recurrent(weight), scales, *peepholes)
+    return layer.run_function(index, "lstm_loop", quantized_loop(loop), given)
 
 
 def _require_scales(node: OnnxNode, position: int, shape: tuple[int, int]) -> None:
@@ -163,8 +170,8 @@ def _require_scales(node: OnnxNode, position: int, shape: tuple[int, int]) -> No
 
 
 def _lstm_run(layer: Layer, index: int, product: Product, input_product: Product | None = None) -> Run:
-    functions = layer.activations(_LSTM_FUNCTIONS)
-    cell = lstm_cell(layer.node, functions[index], product, layer.peepholes(index))
+    functions = layer.activations(index, _LSTM_FUNCTIONS)
+    cell = lstm_cell(layer.node, functions, product, layer.peepholes(index))
     return layer.run(index, layer.input_part(index, layer.bias_sum(index), input_product), cell)
 
 
