@@ -84,6 +84,53 @@ def test_a_clip_beyond_the_numbers_of_the_bytes_behind_it(bounds, dtype, is_conv
     np.testing.assert_allclose(found[0], in_bytes(clipped, 0.05, 0, dtype), atol=1e-5)
 
 
+SIGNED = np.array([0.5, -1.25], "float32").reshape(2, 1, 1)
+PARTS = {
+    "factors": lambda b, x: op.multiply(x, relax.const(SIGNED)),
+    "divisors": lambda b, x: op.divide(x, relax.const(SIGNED)),
+    "factors behind a sign": lambda b, x: op.multiply(b.emit(op.negative(x)), relax.const(np.abs(SIGNED))),
+    "a clip": lambda b, x: op.clip(b.emit(op.multiply(x, relax.const(np.abs(SIGNED)))), -0.5, 0.75),
+}
+
+
+@needs_openvino
+@pytest.mark.parametrize("axis", [1, 2])
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_of_what_is_joined_and_quantized_has_its_factors(name, axis):
+    """OpenVINO quantizes each part by itself, and makes the factors of one those of the quantization."""
+    x, y = var("x", (1, 2, 3, 2)), var("y", (1, 2, 3, 2))
+
+    def made(builder):
+        joined = builder.emit(op.concat([builder.emit(PARTS[name](builder, x)), y], axis=axis))
+        return rounded(builder, joined, 0.0625, 20)
+
+    data, other = np.random.default_rng(0).standard_normal((2, 1, 2, 3, 2), "float32")
+    part = {
+        "factors": data * SIGNED,
+        "divisors": data / SIGNED,
+        "factors behind a sign": -data * np.abs(SIGNED),
+        "a clip": np.clip(data * np.abs(SIGNED), -0.5, 0.75),
+    }[name]
+    right = in_bytes(np.concatenate([part, other], axis), 0.0625, 20)
+    np.testing.assert_allclose(answers(module([x, y], made), data, other)[0], right, atol=1e-5)
+
+
+@pytest.mark.parametrize(("first", "copies"), [("Conv", 0), ("Exp", 1), ("Concat", 1)])
+def test_a_part_that_a_product_makes_is_joined_without_a_copy(first, copies):
+    """As in quantized networks of several branches; there OpenVINO fuses the factors with the product."""
+    graph = Graph("graph", DIALECT)
+    for name in ("x", "w", "y"):
+        graph.declare(name, "float32")
+    attrs = {"strides": [1, 1]} if first == "Conv" else {}
+    (made,) = graph.add(first, ("x",) if first == "Exp" else ("x", "w"), 1, attrs)
+    (part,) = graph.add("Mul", (made, graph.constant(SIGNED)), 1, {})
+    (joined,) = graph.add("Concat", (part, "y"), 1, {"axis": 1})
+    scale, zero = graph.constant(np.array(0.5, "float32")), graph.constant(np.array(20, "uint8"))
+    graph.add("QuantizeLinear", (joined, scale, zero), 1, {})
+    repair(graph)
+    assert [each.kind for each in graph.operators].count("Max") == copies
+
+
 @needs_openvino
 @pytest.mark.parametrize("function", ["add", "multiply"])
 def test_a_clip_of_a_linear_function_of_bytes_has_its_bounds(function):

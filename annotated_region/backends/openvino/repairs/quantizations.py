@@ -7,6 +7,12 @@ factor is negative, and behind a permutation or a clip, all but the first are fo
     m = Mul(x, [1, -2]), y = QuantizeLinear(Max(m, m), 0.5, 0)        right
     m = Transpose(Mul(x, [1, 2])), y = QuantizeLinear(Max(m, m), 0.5, 0)        right
 
+So it is with what is joined, unless a product or another function is in front:
+
+    y = QuantizeLinear(Concat(Mul(x, [1, -2]), z), 0.5, 2)        wrong
+    y = QuantizeLinear(Concat(Clip(Mul(x, [1, 2]), -1, 1), z), 0.5, 2)        wrong
+    c = Concat(Mul(x, [1, -2]), z), y = QuantizeLinear(Max(c, c), 0.5, 2)        right
+
 Bytes that are joined with others of another zero point, and quantized for several readers, are passed on as
 they are:
 
@@ -73,6 +79,8 @@ _MOVING = frozenset(
         "Squeeze", "Tile", "Transpose", "Unsqueeze",
     )
 )  # fmt: skip
+# Operators that are fused with a quantization, or do not prevent it.
+_LINES = LINEAR | VIEWS | {"Clip", "Neg", "Transpose"}
 # Behind others, joined values are quantized rightly.
 _FUNCTIONS = LINEAR | {"BatchNormalization", "Identity", "LeakyRelu", "PRelu", "Relu"}
 
@@ -115,6 +123,42 @@ def _has_misread_factor(graph: Graph, sources: ValueSources, operator: Operator)
             break
         (name,) = data
     return is_pending
+
+
+def _joins_misread_factors(graph: Graph, sources: ValueSources, operator: Operator) -> bool:
+    """Whether a part of joined data has factors with a negative one, or a clip behind several factors."""
+    waiting = [operator.inputs[0]]
+    is_joined = False
+    while waiting:
+        name = waiting.pop()
+        if is_joined and _is_misread_part(graph, sources, name):
+            return True
+        join = sources.makers.get(behind(sources, name, _LINES))
+        if join is not None and join.kind == "Concat":
+            is_joined = True
+            waiting.extend(dict.fromkeys(join.inputs))
+    return False
+
+
+def _is_misread_part(graph: Graph, sources: ValueSources, name: str) -> bool:
+    """Whether a part of joined data has such factors or such a clip, and no product in front of them."""
+    is_misread = has_factors = is_negative = is_clipped = False
+    while name in sources.makers and sources.makers[name].kind in _LINES:
+        maker = sources.makers[name]
+        constants = [each for each in maker.inputs if each in sources.constants]
+        data = [each for each in maker.inputs if each not in constants]
+        if len(data) != 1:
+            return is_misread
+        (name,) = data
+        has_several = maker.kind in LINEAR and any(holds_several(graph, each) for each in constants)
+        is_misread |= is_clipped and has_several
+        is_clipped |= maker.kind == "Clip"
+        is_negative |= maker.kind == "Neg" or (maker.kind == "Sub" and maker.inputs[0] in constants)
+        if maker.kind in ("Div", "Mul"):
+            has_factors |= has_several
+            is_negative |= any(_is_negative(graph, each) for each in constants)
+        is_misread |= has_factors and is_negative
+    return is_misread and (name not in sources.makers or sources.makers[name].kind not in OF_BYTES)
 
 
 def _joins_zero_points(_graph: Graph, sources: ValueSources, operator: Operator) -> bool:
@@ -200,6 +244,7 @@ def _is_negative(graph: Graph, constant: str) -> bool:
 
 _MISREAD: tuple[Callable[[Graph, ValueSources, Operator], bool], ...] = (
     _has_misread_factor,
+    _joins_misread_factors,
     _joins_zero_points,
     _is_joined_before,
     _is_joined_to_signed,
