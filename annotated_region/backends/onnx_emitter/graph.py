@@ -88,6 +88,8 @@ class Graph:
         The convolutions of each channel by itself whose result has symbolic extents, and may have one pixel.
     repeated_images
         The results of arithmetic with an operand that is repeated along the first axis, of symbolic extent.
+    repeated_matrices
+        The products of one matrix of symbolic extents with each of a stack.
     """
 
     name: str
@@ -103,6 +105,7 @@ class Graph:
     single_columns: set[str] = field(default_factory=set)
     single_pixels: set[str] = field(default_factory=set)
     repeated_images: set[str] = field(default_factory=set)
+    repeated_matrices: set[str] = field(default_factory=set)
     _interned: dict[tuple[str, tuple[int, ...], bytes], str] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
 
@@ -230,8 +233,9 @@ class Graph:
             for each in self.operators
         ]
         self.dtypes[new] = self.dtypes.pop(old)
-        noted = self.fitting, self.open_sums, self.single_columns, self.single_pixels, self.repeated_images
-        for names in noted:
+        of_products = self.open_sums, self.repeated_matrices
+        of_images = self.single_columns, self.single_pixels, self.repeated_images
+        for names in (self.fitting, *of_products, *of_images):
             if old in names:
                 names.add(new)
 

@@ -146,6 +146,18 @@ def test_a_sum_of_products_along_a_symbolic_axis_is_a_product_of_matrices(equati
             np.testing.assert_allclose(run(model, *data)[0], np.einsum(equation, *data), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("equation", ["ijk->ik", "ijk -> kj", "ijk->", "i,j->ji"])
+def test_a_sum_along_axes_in_einstein_notation_is_one(equation):
+    """So repairs of sums apply to it."""
+    shapes = [[ord(letter) % 3 + 2 for letter in term.strip()] for term in equation.split("->")[0].split(",")]
+    operands = [var(f"x{place}", shape) for place, shape in enumerate(shapes)]
+    model = emit(function(operands, lambda _: op.einsum(operands, equation)), DIALECT)
+    kinds = [each.kind for each in model.graph.operators]
+    assert kinds[0] == ("Einsum" if len(shapes) == 2 else "ReduceSum")
+    data = [array(*shape) for shape in shapes]
+    np.testing.assert_allclose(run(model, *data)[0], np.einsum(equation, *data), rtol=1e-5, atol=1e-5)
+
+
 def test_a_sum_that_is_no_product_of_matrices_is_declined_along_a_symbolic_axis():
     x, y = var("x", (tirx.Var("n", "int64"), 2, 2)), var("y", (2,))
     with pytest.raises(CodegenError, match="the subscripts bii,i->b with symbolic extents"):

@@ -240,6 +240,25 @@ def test_what_was_joined_is_not_overwritten_by_its_absolute_value(name):
     )
 
 
+@pytest.mark.parametrize("view", [False, True])
+def test_a_result_that_was_joined_is_not_its_absolute_value(view):
+    x, y = var("x", (3,)), var("y", (3,))
+
+    def make(builder):
+        both = builder.emit(op.concat([x, x, y], 0))
+        flat = builder.emit(op.reshape(both, (3, 3))) if view else both
+        return relax.Tuple([builder.emit(op.abs(flat)), both])
+
+    arrays = [np.array([-0.5, 1.5, -2], "float32"), np.array([3, -0.25, -4], "float32")]
+    machine = relax.VirtualMachine(
+        ar.build(ar.partition(module([x, y], make), ["openvino"], prepare=False)), tvm.cpu()
+    )
+    sizes, found = call(machine, *arrays)
+    right = np.concatenate([arrays[0], *arrays])
+    np.testing.assert_array_equal(found, right)
+    np.testing.assert_array_equal(sizes, np.abs(right.reshape(3, 3) if view else right))
+
+
 @pytest.mark.parametrize(
     ("shape", "repeats"),
     [((1, 2, 1, 2), (1, 2, 1, 2, 1)), ((1, 2, 2, 2), (1, 2, 1, 2, 1)), ((3, 1, 2), (2, 1, 3, 2))],

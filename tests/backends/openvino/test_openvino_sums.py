@@ -150,3 +150,52 @@ def test_a_quotient_of_a_reduction_behind_a_view_of_computed_extents(reduction):
     data = np.random.default_rng(0).standard_normal((4, 1, 3), "float32")
     right = getattr(data, reduction)(axis=(1, 2)) / np.float32(-0.1)
     np.testing.assert_allclose(answers(mod, data)[0].reshape(-1), right, rtol=1e-5)
+
+
+@needs_openvino
+@pytest.mark.parametrize("shape", [(1, "n", 2), ("n", 2)])
+def test_one_matrix_of_symbolic_extents_times_each_of_a_stack(shape):
+    """OpenVINO computes a result of one matrix, and does not write it, or refuses the product."""
+    x = var("x", [tirx.Var("n", "int64") if extent == "n" else extent for extent in shape])
+    stack = np.random.default_rng(0).standard_normal((3, 2, 5), "float32")
+    partitioned = ar.partition(
+        module([x], lambda builder: op.tanh(builder.emit(op.matmul(x, relax.const(stack))))), ["openvino"]
+    )
+    run = relax.VirtualMachine(ar.build(partitioned, UNOPTIMIZED), tvm.cpu())
+    for count in (3, 0, 1):
+        extents = [count if extent == "n" else extent for extent in shape]
+        data = np.random.default_rng(1).standard_normal(extents, "float32")
+        np.testing.assert_allclose(call(run, data)[0], np.tanh(data @ stack), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("extents", "axes"),
+    [
+        ((1, "n", 4), 4),
+        (("n", 4), 4),
+        ((3, "n", 4), 3),
+        ((1, 2, 4), 3),
+        ((1, 1, "n", 4), 3),
+    ],
+)
+def test_a_stack_of_constant_matrices_has_a_further_axis_where_one_matrix_is_repeated(extents, axes):
+    shape = [tirx.Var(extent, "int64") if isinstance(extent, str) else extent for extent in extents]
+    x, stack = var("x", shape), relax.const(np.ones((3, 4, 5), "float32"))
+    graph = emit(module([x], lambda _: op.matmul(x, stack))["main"], DIALECT).graph
+    repair(graph)
+    kinds = [each.kind for each in graph.operators]
+    assert kinds == (["Unsqueeze", "MatMul", "Squeeze"] if axes == 4 else ["MatMul"])
+
+
+@needs_openvino
+@pytest.mark.parametrize("letters", ["ijk->ij", "ijk->ik", "ijk->ki"])
+def test_a_quotient_of_a_sum_in_einstein_notation(letters):
+    """OpenVINO computes the first image only, if it fuses the two, as with other reductions."""
+    x = var("x", (3, 1, 1))
+
+    def made(builder):
+        return op.divide(builder.emit(op.einsum((x,), letters)), relax.const(np.float32(-0.1)))
+
+    data = np.random.default_rng(0).standard_normal((3, 1, 1), "float32")
+    right = np.einsum(letters, data) / np.float32(-0.1)
+    np.testing.assert_allclose(answers(module([x], made), data)[0], right, rtol=1e-5)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import tvm
 
+from annotated_region.backends.onnx_emitter.conversions.reduction import reduced
 from annotated_region.backends.onnx_emitter.emission import Dim, Emission, extents_of
 from annotated_region.backends.onnx_emitter.registry import converter
 from annotated_region.targets.op_view import OpView
@@ -21,7 +22,17 @@ def _matmul(emission: Emission, op: OpView) -> str:
     left, right = (emission.operand(argument) for argument in op.args)
     require(emission.dtype(left) == emission.dtype(right), "the operands have different data types")
     require(emission.dtype(left) == str(op.out_tensor.dtype), f"the result has type {op.out_tensor.dtype}")
-    return _product(emission, left, right, extents_of(op.arg_types[0])[-1])
+    shapes = [extents_of(each) for each in op.arg_types]
+    product = _product(emission, left, right, shapes[0][-1])
+    if _repeats_a_matrix(*shapes):
+        emission.graph.repeated_matrices.add(product)
+    return product
+
+
+def _repeats_a_matrix(left: Sequence[Dim], right: Sequence[Dim]) -> bool:
+    """Whether one matrix of symbolic extents is multiplied by each of a stack."""
+    is_open = any(not isinstance(extent, int) for extent in left)
+    return is_open and [*left[:-2]] in ([], [1]) and len(right) == 3 and right[0] != 1
 
 
 def _product(emission: Emission, left: str, right: str, count: Dim) -> str:
@@ -37,9 +48,25 @@ def _einsum(emission: Emission, op: OpView) -> str:
     operands, equation = emission.operands(op.args[0]), str(op.attrs["subscripts"])
     shapes = [extents_of(field) for field in expect(tvm.ir.TupleType, op.arg_types[0]).fields]
     require(_letters_agree(equation, shapes), f"the subscripts {equation} spread an extent of 1")
+    if len(operands) == 1 and _only_sums(equation.replace(" ", "")):
+        return _summed(emission, operands[0], equation.replace(" ", ""))
     if len(operands) == 1 or all(isinstance(extent, int) for shape in shapes for extent in shape):
         return emission.node("Einsum", *operands, equation=equation)
     return _contracted(emission, operands, shapes, equation.replace(" ", ""))
+
+
+def _only_sums(equation: str) -> bool:
+    """Whether an equation of one operand leaves out some of its axes, and takes no diagonal."""
+    given, arrow, kept = equation.partition("->")
+    return bool(arrow) and "." not in given and len(set(given)) == len(given) > len(kept)
+
+
+def _summed(emission: Emission, data: str, equation: str) -> str:
+    """A sum along axes, in whose place engines know a sum; and a permutation of the others."""
+    given, _arrow, kept = equation.partition("->")
+    left = [letter for letter in given if letter in kept]
+    axes = [axis for axis, letter in enumerate(given) if letter not in kept]
+    return _transposed(emission, reduced(emission, "ReduceSum", data, axes, keepdims=False), left, kept)
 
 
 def _letters_agree(equation: str, shapes: Sequence[Sequence[Dim]]) -> bool:

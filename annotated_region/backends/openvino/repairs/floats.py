@@ -6,9 +6,9 @@ that moves axes of extent 1 is a view, too:
     e = Exp(x), r = Reshape(e), y = Conv(Transpose(e))        results r and y: y is wrong
     e = Exp(x), v = Reshape(e), r = Max(v, v), y = ...        right
 
-An absolute value is computed in the memory of inputs that were joined, though another operator reads them:
+An absolute value is computed before its inputs are joined, though others read what is joined:
 
-    c = Concat(a, b), y = Mul(c, Abs(c))        wrong
+    c = Concat(a, b), y = Mul(c, Abs(c))        wrong; so is c, if it is a result
     c = Concat(a, b), y = Mul(c, Abs(Max(c, c)))        right
 
 Repetitions along several axes of a tensor of symbolic extents may be in another order, and so may be those
@@ -24,6 +24,11 @@ process ends in the next call:
 
     y = Relu(MatMul(a, b))        wrong, if a is (2, n), b is (n, 2), and n is 0
     m = MatMul(a, b), y = Relu(Max(m, m))        0
+
+A product of one matrix of symbolic extents with a stack of constant ones is computed as one matrix:
+
+    y = MatMul(x, w)        not written, if x is (1, n, 2) and w is (3, 2, 5)
+    y = Squeeze(MatMul(x, Unsqueeze(w)))        right
 
 A constant that is combined with a product is assumed to vary along the columns. The result is wrong if it
 varies along the second of four axes (an error if that axis and the columns differ in length); and of a
@@ -141,6 +146,24 @@ def _written(graph: Graph, _sources: ValueSources, operator: Operator) -> tuple[
     return read_as_a_copy(graph, operator)
 
 
+def _with_four_axes(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; a product with a stack of constant matrices that repeats a matrix has a further axis."""
+    is_repeating = operator.kind == "MatMul" and not graph.repeated_matrices.isdisjoint(operator.outputs)
+    if not is_repeating or operator.inputs[1] not in sources.constants:
+        return (operator,)
+    data, stack = operator.inputs
+    wide = graph.declare(graph.fresh("wide"), graph.dtypes[stack])
+    product = graph.declare(graph.fresh("product"), graph.dtypes[data])
+    if not graph.open_sums.isdisjoint(operator.outputs):
+        graph.open_sums.add(product)
+    first = graph.constant(np.array([0]))
+    return (
+        Operator("Unsqueeze", (stack, first), (wide,), {}),
+        Operator("MatMul", (data, wide), (product,), {}),
+        Operator("Squeeze", (product, first), operator.outputs, {}),
+    )
+
+
 def _apart_from_joined(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
     """The operator; an absolute value reads a copy of what was joined and has another reader."""
     if operator.kind != "Abs":
@@ -149,6 +172,7 @@ def _apart_from_joined(graph: Graph, sources: ValueSources, operator: Operator) 
     name = behind(sources, data, VIEWS)
     is_joined = name in sources.makers and sources.makers[name].kind == "Concat"
     readers = sum(each.inputs.count(value) for each in graph.operators for value in {data, name})
+    readers += sum(port.name in (data, name) for port in graph.outputs)
     return reading_a_copy(graph, operator, data) if is_joined and readers > 1 else (operator,)
 
 
@@ -209,6 +233,7 @@ def _is_reduced(sources: ValueSources, name: str) -> bool:
 REPAIRS: tuple[Repair, ...] = (
     _of_halves,
     _by_comparison,
+    _with_four_axes,
     _apart_from_products,
     _apart_from_reductions,
     _apart_from_channels,
