@@ -103,6 +103,26 @@ CASES = {
 }  # fmt: skip
 
 
+DECISIONS = {
+    "equal": op.equal,
+    "not_equal": op.not_equal,
+    "bool": lambda x, y: op.astype(op.subtract(x, y), "bool"),
+}
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_whether_numbers_are_equal_that_rounding_makes_equal_is_not_asked(name):
+    """80 tenths of float32, which are 8.0000001, are 8 in float32, as products of bytes are computed."""
+
+    def compared(x, w, y):
+        return DECISIONS[name](op.matmul(x, w), y)
+
+    row, column = numbers(1, 80, -1), numbers(100, 0.1, 100)
+    assert computed(compared, row, column, numbers(9)) == (name != "equal")
+    with pytest.raises(UnfitValuesError):
+        computed(compared, row, column, numbers(8))
+
+
 @pytest.mark.parametrize(("make", "arrays", "wanted"), CASES.values(), ids=CASES)
 def test_the_reference_computes_edges(make, arrays, wanted):
     np.testing.assert_array_equal(computed(make, *arrays), wanted)

@@ -18,7 +18,9 @@ from kits.dense_graphs.values import (
     disturbed,
     moved,
     planes_of,
+    require_apart,
     require_numbers,
+    source,
 )
 
 __all__ = ["ELEMENTWISE", "error_function", "moved_whole"]
@@ -174,8 +176,14 @@ def _decision(function: Callable[..., Array]) -> Compute:
     return lambda _noise, _attrs, args: decided(function, args)
 
 
+def _equal(_noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
+    require_apart(*args)
+    return decided(np.equal, args)
+
+
 def _unequal(_noise: Noise, _attrs: Mapping[str, Any], args: Sequence[Any]) -> Value:
     require_numbers(*(value.clean for value in args))
+    require_apart(*args)
     return decided(np.not_equal, args)
 
 
@@ -192,6 +200,7 @@ def _astype(_noise: Noise, attrs: Mapping[str, Any], args: Sequence[Any]) -> Val
     if "float" in dtype:
         return moved(lambda plane: plane, [data]) if data.is_float else _numbers(data)
     if dtype == "bool":
+        require_apart(data, source(np.zeros_like(data.clean)))
         return decided(lambda x: np.asarray(x != 0), [data])
     if data.is_float:
         _require_range(data.clean, dtype)
@@ -360,7 +369,7 @@ DECISIONS = {
     "isnan": _decision(np.isnan),
     "isinf": _decision(np.isinf),
     "isfinite": _decision(np.isfinite),
-    "equal": _decision(np.equal),
+    "equal": _equal,
     "not_equal": _unequal,
     "greater": _decision(np.greater),
     "greater_equal": _decision(np.greater_equal),

@@ -29,6 +29,7 @@ __all__ = [
     "is_float",
     "moved",
     "planes_of",
+    "require_apart",
     "require_numbers",
     "rounded_rows",
     "source",
@@ -204,6 +205,18 @@ def require_numbers(*planes: Array) -> None:
     """Refuse NaN where engines disagree about it."""
     if any(plane.dtype.kind == "f" and np.isnan(plane).any() for plane in planes):
         raise UnfitValuesError("NaN is ordered")
+
+
+def require_apart(left: Value, right: Value) -> None:
+    """Refuse different numbers that rounding may make equal: no error that is drawn is as small as that."""
+    if not (left.is_float and right.is_float):
+        return
+    errors = [np.abs(value.sharp - value.clean) for value in (left, right)]
+    gap = np.abs(left.clean - right.clean)
+    if np.any(
+        (gap > 0) & (gap <= 2 * (errors[0] + errors[1]))
+    ):  # half of the largest error is drawn at least
+        raise UnfitValuesError("a decision depends on rounding")
 
 
 def decided(decide: Callable[..., Array], values: Sequence[Value]) -> Value:
