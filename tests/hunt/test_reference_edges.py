@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from kits.dense_graphs.bench import Bench
+from kits.dense_graphs.comparison import Expectation
 from kits.dense_graphs.defaults import DEFAULTS
 from kits.dense_graphs.edges import EDGES
 from kits.dense_graphs.elementary import ELEMENTARY
@@ -211,3 +212,18 @@ def test_a_rounded_exponent_leaves_a_tolerance():
     """With an error in the exponent, powers of negative numbers were NaN, which allows no error."""
     value = evaluated(lambda x: op.power(x, relax.const(3.0, "float16")), np.array([-0.3], "float16"))
     assert np.isfinite(value.wide).all()
+
+
+def test_a_long_sum_may_be_that_of_a_loop_and_no_other():
+    x = relax.Var("x", relax.TensorType((2000,), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(builder.emit(op.sum(x)))
+        builder.emit_func_output(out)
+    given = np.full(2000, 1.1, "float32")
+    expected = Expectation(builder.get(), [given], [evaluate(builder.get(), "main", [given], 0)])
+    looped = np.cumsum(given, dtype="float32")[-1]
+    assert abs(looped / 2200 - 1) > 5e-6
+    assert expected.difference([looped]) is None
+    assert expected.difference([looped * np.float32(1 + 1e-4)]) is not None

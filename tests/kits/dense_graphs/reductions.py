@@ -25,7 +25,12 @@ __all__ = ["REDUCTIONS", "softmax"]
 Array = np.ndarray
 Compute = Callable[[Noise, Mapping[str, Any], Sequence[Any]], Any]
 APPROXIMATE = 2e-6
-SUMMED = 4 * UNIT
+SUMMED, MANY_SUMMANDS = 4 * UNIT, 128
+"""The error of a sum, and of how many numbers at most: those of more are added one by one by some engines.
+
+Each addition may round by half a unit of the sum so far, and does so in the same direction where the numbers are
+equal.
+"""
 
 
 def _axes(attrs: Mapping[str, Any]) -> tuple[int, ...] | None:
@@ -51,7 +56,8 @@ def _summing(function: Callable[..., Array]) -> Compute:
             return _wrapped(planes[0], data)
         scale = np.asarray(function(np.abs(data.clean), **options))
         exact = np.full(planes[0].shape, _is_whole(data))
-        return disturbed(noise, planes, scale, exact, SUMMED)
+        longer = np.size(data.clean) / max(planes[0].size, 1) / MANY_SUMMANDS
+        return disturbed(noise, planes, scale, exact, SUMMED * max(1.0, longer))
 
     return compute
 

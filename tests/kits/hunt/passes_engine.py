@@ -105,9 +105,12 @@ def _no_region(_func: relax.Function, _names: Mapping[Any, str]) -> Any:
 
 
 def compiled(mod: tvm.IRModule) -> Engine:
-    """A module that TVM compiles, without a limit of time: the time is TVM's, and an alarm in it may hang."""
+    """A module that TVM compiles as a build has it, with the repairs of the host.
+
+    Without a limit of time: the time is TVM's, and an alarm in it may hang.
+    """
     signal.setitimer(signal.ITIMER_PROF, 0)
-    run = host_machine(mod)["main"]
+    run = host_machine(repaired(mod))["main"]
 
     def call(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         answer = run(*map(tvm.runtime.tensor, inputs))
