@@ -53,6 +53,8 @@ class Dialect:
         Whether permutations that move only axes of extent 1 are reshapes that copy extents of 0.
     fails_without_pixels
         Convolutions that do not compute a result with pixels, those of the padding, of an image without.
+    ignores_of_recurrences
+        Flags of a `RecurrentLoop` that recurrent layers ignore, or for which they compute something else.
     """
 
     target: str
@@ -70,6 +72,7 @@ class Dialect:
     reads_empty_rows: frozenset[str] = frozenset()
     reshapes_permutations: bool = False
     fails_without_pixels: frozenset[str] = frozenset()
+    ignores_of_recurrences: frozenset[str] = frozenset()
 
     def require_dtype(self, dtype: str) -> None:
         """Decline a tensor of an unsupported data type."""

@@ -20,7 +20,7 @@ from annotated_region.targets.translation import Declined, Translation, flat, re
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect
 
-__all__ = ["Dim", "Emission", "Result", "emit_alone", "extents_of", "literal", "trial"]
+__all__ = ["Dim", "Emission", "Result", "emit_alone", "extents_of", "literal", "trial", "trial_of_match"]
 
 Dim = int | relax.Expr
 """An extent: an int, or an expression over symbols."""
@@ -342,6 +342,20 @@ def trial(view: OpView, dialect: Dialect) -> str | None:
     """Why an op cannot be emitted in a dialect; None if it can. Discards the result."""
     try:
         Emission(Graph("trial", dialect), {}, is_trial=True).converted(view)
+    except Declined as reason:
+        return str(reason)
+    return None
+
+
+def trial_of_match(view: OpView, inner: Mapping[relax.Var, relax.Expr], dialect: Dialect) -> str | None:
+    """Why an op cannot be emitted behind the ops that make its operands; None if it can."""
+    emission = Emission(Graph("trial", dialect), {}, is_trial=True)
+    try:
+        for var, value in inner.items():
+            op = OpView.of(value)
+            if op is not None:
+                emission.scope[var] = emission.converted(op)
+        emission.converted(view)
     except Declined as reason:
         return str(reason)
     return None

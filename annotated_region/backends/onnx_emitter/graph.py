@@ -34,6 +34,7 @@ DATA_OPERANDS = {
     "ReduceMin": 1, "ReduceProd": 1, "CumSum": 1, "TopK": 1, "Trilu": 1, "OneHot": 1, "Resize": 1,
     "ScatterElements": 1, "ScatterND": 1, "ConstantOfShape": 0, "Shape": 0, "Cast": 1,
     "QuantizeLinear": 1, "DequantizeLinear": 1, "RoiAlign": 2, "ReverseSequence": 1,
+    "LSTM": 4, "GRU": 4, "RNN": 4,
 }  # fmt: skip
 # The indices of further data operands.
 UPDATES = {"Pad": (2,), "ScatterElements": (2,), "ScatterND": (2,)}

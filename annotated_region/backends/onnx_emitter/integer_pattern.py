@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from tvm import relax
 from tvm.relax.dpl import DFPattern, is_const, is_op, wildcard
 from tvm.relax.transform import PatternCheckContext
 
 from annotated_region.backends.onnx_emitter.dialect import Dialect
-from annotated_region.backends.onnx_emitter.emission import Emission, extents_of
-from annotated_region.backends.onnx_emitter.graph import Graph
+from annotated_region.backends.onnx_emitter.emission import extents_of, trial_of_match
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import register_pattern
-from annotated_region.targets.translation import Declined
 from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["register_integer_convolutions"]
@@ -32,25 +30,11 @@ def register_integer_convolutions(dialect: Dialect) -> None:
         if extents_of(zero.ty) not in ((), (1,)):
             return "the zero point is not one number"
         inner = {var: value for var, value in context.matched_bindings.items() if not value.same_as(call)}
-        return _refusal(view, inner, dialect) or True
+        return trial_of_match(view, inner, dialect) or True
 
     for pattern, zero in _patterns():
         name = f"{dialect.target}.integer_convolution"
         register_pattern(dialect.target, name, pattern, check, {"zero": zero})
-
-
-def _refusal(view: OpView, inner: Mapping[relax.Var, relax.Expr], dialect: Dialect) -> str | None:
-    """Why a convolution cannot be emitted behind the ops that make its operands; None if it can."""
-    emission = Emission(Graph("trial", dialect), {}, is_trial=True)
-    try:
-        for var, value in inner.items():
-            op = OpView.of(value)
-            if op is not None:
-                emission.scope[var] = emission.converted(op)
-        emission.converted(view)
-    except Declined as reason:
-        return str(reason)
-    return None
 
 
 def _patterns() -> Iterator[tuple[DFPattern, DFPattern]]:

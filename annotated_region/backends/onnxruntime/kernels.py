@@ -55,6 +55,7 @@ KERNELS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor"), _INTEGERS),
     **dict.fromkeys(("And", "Not", "Or", "Xor"), _BOOL),
     **dict.fromkeys(("Expand", "ReverseSequence", "Size", "Tile"), _PLAIN),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), frozenset(("float32",))),
     "Pad": _NUMBERS | _BYTES | _BOOL,
     "ArgMax": _NUMBERS | _BYTES,
     "ArgMin": _NUMBERS | _BYTES,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from annotated_region.backends.onnx_emitter import (
     register_integer_convolutions,
+    register_recurrent_layers,
     register_shape_pattern,
     trial,
 )
@@ -18,3 +19,4 @@ def register_patterns() -> None:
     register_fused_patterns(TARGET, lambda view: trial(view, DIALECT))
     register_shape_pattern(DIALECT)
     register_integer_convolutions(DIALECT)
+    register_recurrent_layers(DIALECT)

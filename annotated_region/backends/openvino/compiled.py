@@ -26,6 +26,8 @@ __all__ = ["compile_properties", "compiled_model", "kept_quotients", "read_model
 _DECISIVE = "INFERENCE_PRECISION_HINT"
 # The runtime info key that keeps OpenVINO's transformations from converting a division.
 _KEPT = "nonconvertable_divide_0"
+# OpenVINO 2026.4 exchanges steps and sequences of these layers in a model that was exported and imported.
+_CHANGED_BY_EXPORT = frozenset(("GRUSequence", "LSTMSequence", "RNNSequence"))
 Properties = Mapping[str, str | bool]
 
 
@@ -54,15 +56,16 @@ def compiled_model(
     """
     properties = compile_properties(settings)
     if not settings.cache:
-        return _made(symbol, model, weights, settings.device, properties)
+        return _made(symbol, model, weights, settings.device, properties)[0]
     key = _key(digest_of(model, weights), settings.device, properties)
     kept = stored.load(PACKAGE, key)
     if kept is not None:
         with suppress(RuntimeError):  # a rejected entry is compiled again, and replaced
             return core().import_model(kept, settings.device, properties)
-    made = _made(symbol, model, weights, settings.device, properties)
-    with suppress(RuntimeError):  # some devices cannot export models
-        stored.store(PACKAGE, key, made.export_model().getvalue())
+    made, survives = _made(symbol, model, weights, settings.device, properties)
+    if survives:
+        with suppress(RuntimeError):  # some devices cannot export models
+            stored.store(PACKAGE, key, made.export_model().getvalue())
     return made
 
 
@@ -101,7 +104,8 @@ def _key(digest: str, device: str, properties: Properties) -> str:
 
 def _made(
     symbol: str, model: bytes, weights: Mapping[str, np.ndarray], device: str, properties: Properties
-) -> openvino.CompiledModel:
+) -> tuple[openvino.CompiledModel, bool]:
+    """The compiled model, and whether it computes the same when it has been exported and imported."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             read = read_model(model, weights, Path(folder))
@@ -117,7 +121,8 @@ def _made(
             raise BuildError(
                 f"{symbol}: OpenVINO computes a result of shape {shapes[1]} instead of {shapes[0]}"
             )
-    return made
+    kinds = {each.get_type_name() for each in read.get_ordered_ops()}
+    return made, _CHANGED_BY_EXPORT.isdisjoint(kinds)
 
 
 def read_model(model: bytes, weights: Mapping[str, np.ndarray], folder: Path) -> openvino.Model:

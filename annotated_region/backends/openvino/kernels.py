@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 
 from annotated_region.backends.onnx_emitter import Dialect
 from annotated_region.backends.onnx_emitter.dialect import Restriction
+from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["DIALECT", "TARGET"]
 
@@ -60,6 +61,7 @@ _KERNELS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor"), _BYTES | {"int32"}),
     **dict.fromkeys(("And", "Not", "Or", "Xor"), _BOOL),
     **dict.fromkeys(("Cast", "Shape", "Size"), _ALL | {"int64"}),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), frozenset(("float32",))),
     "DequantizeLinear": _BYTES,
     "Mod": _BYTES,
     "QuantizeLinear": frozenset(("float32",)),
@@ -86,7 +88,13 @@ def _resize(attrs: Mapping[str, object], _dtypes: Sequence[str]) -> str | None:
     return "cubic weights without those outside of the image" if attrs.get("exclude_outside") else None
 
 
+def _recurrence(attrs: Mapping[str, object], _dtypes: Sequence[str]) -> str | None:
+    others = {*expect(list, attrs["activations"])} - {"Relu", "Sigmoid", "Tanh"}
+    return f"recurrent layers with the activation {min(others)}" if others else None
+
+
 _RESTRICTIONS: Mapping[str, Restriction] = {
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrence),
     "Cast": _cast,
     "Pad": _padding,
     "Resize": _resize,
@@ -104,5 +112,6 @@ DIALECT = Dialect(
     narrowed={"int64": "int32"},
     reshapes_permutations=True,
     fails_without_pixels=frozenset(("Conv", "ConvTranspose")),
+    ignores_of_recurrences=frozenset(("has_lengths", "has_peepholes", "is_coupled")),
 )
 """The ONNX dialect that OpenVINO 2026 supports on CPUs."""

@@ -13,7 +13,13 @@ from tvm import relax
 from tvm.relax.backend.pattern_registry import FusionPattern, get_patterns_with_prefix
 from tvm.relax.transform import PatternCheckContext
 
-from annotated_region.backends.onnx_emitter import Dialect, converted_ops, register_shape_pattern, trial
+from annotated_region.backends.onnx_emitter import (
+    Dialect,
+    converted_ops,
+    register_recurrent_layers,
+    register_shape_pattern,
+    trial,
+)
 from annotated_region.targets.op_view import OpView
 from annotated_region.targets.rules import register_pattern, register_rule
 from annotated_region.tvm_adapter.types import expect
@@ -49,6 +55,7 @@ _KERNELS = {
         _NUMBERS,
     ),
     **dict.fromkeys(("And", "Not", "Or", "Xor"), _BOOL),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), frozenset(("float32",))),
     "DequantizeLinear": _BYTES,
     "QuantizeLinear": _FLOATS,
 }  # fmt: skip
@@ -73,6 +80,7 @@ DIALECT = Dialect(
     restrictions={"MaxPool": _window, "AveragePool": _window, "ScatterND": _no_reduction},
     max_rank=8,
     max_elements=(1 << 31) - 1,
+    ignores_of_recurrences=frozenset(("is_coupled",)),
 )
 """The ONNX dialect that TensorRT 10 and 11 parse. Networks have an explicit batch, so no axis is special."""
 
@@ -112,6 +120,7 @@ def register_rules() -> None:
     for name in converted_ops():
         register_rule(TARGET, name)(_rule)
     register_shape_pattern(DIALECT)
+    register_recurrent_layers(DIALECT)
 
 
 def register_patterns() -> None:

@@ -20,7 +20,6 @@ from kits.onnx_nodes import CONTRIBUTED, Node, by_onnx_runtime, by_tvm, model_of
 from tvm import relax
 
 import annotated_region as ar
-from annotated_region.compilation.code_generation import external_functions
 from annotated_region.errors import ModelError
 from annotated_region.importing.onnx_models.converters.recurrence import MOST_STEPS
 
@@ -130,14 +129,6 @@ def test_half_precision_adds_up_in_float32():
     results, _last = by_tvm(ar.from_onnx(model), {"x": x})
     # Each step adds the input to the mean of the state.
     np.testing.assert_array_equal(results[:, 0, 0], np.broadcast_to(np.arange(1, 9)[:, None], (8, hidden)))
-
-
-def test_what_is_before_and_behind_the_loops_is_a_region_each_for_onnxruntime():
-    model, _ = layer("LSTM", "bidirectional")
-    model = _of_any_length(model)
-    assert _differences(model, _sequences(2, 7), ("onnxruntime",)) <= CLOSE
-    regions = external_functions(ar.partition(ar.from_onnx(model), ["onnxruntime"]))["onnxruntime"]
-    assert len(regions) == 2
 
 
 @pytest.mark.parametrize(("op", "given", "attributes"), WITH_NUMBERS)

@@ -28,8 +28,8 @@ APPROXIMATE = 2e-6
 SUMMED, MANY_SUMMANDS = 4 * UNIT, 128
 """The error of a sum, and of how many numbers at most: those of more are added one by one by some engines.
 
-Each addition may round by half a unit of the sum so far, and does so in the same direction where the numbers are
-equal.
+Each addition may round by half a unit of the sum so far, and does so in the same direction where the numbers
+are equal.
 """
 
 

@@ -16,6 +16,7 @@ from annotated_region.backends.onnx_emitter.conversions import (
     pooling,
     product,
     quantization,
+    recurrence,
     reduction,
     shape,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "pooling",
     "product",
     "quantization",
+    "recurrence",
     "reduction",
     "shape",
 ]

@@ -14,6 +14,7 @@ from annotated_region.backends.openvino.repairs.floats import REPAIRS, is_shared
 from annotated_region.backends.openvino.repairs.joined_bytes import JOIN_REPAIRS, without_signs
 from annotated_region.backends.openvino.repairs.quantizations import QUANTIZATION_REPAIRS
 from annotated_region.backends.openvino.repairs.quantized import FACTOR_REPAIRS, SCALE_REPAIRS
+from annotated_region.backends.openvino.repairs.sequences import give_sequences_their_own
 from annotated_region.backends.openvino.repairs.sources import QUANTIZED, ValueSources
 
 __all__ = ["repair"]
@@ -22,6 +23,7 @@ __all__ = ["repair"]
 def repair(graph: Graph) -> None:
     """Insert copies and write operators otherwise where OpenVINO needs it; the graph computes the same."""
     write_local_responses(graph)
+    give_sequences_their_own(graph)
     with_infinities(graph)
     is_quantized = any(each.kind in QUANTIZED for each in graph.operators)
     if is_quantized:

@@ -151,9 +151,13 @@ class Layer:
         """The biases of the input and of the state; both or neither."""
         if not self.node.has(3):
             return None, None
-        halves = relax.op.split(self.part(self.node.tensor(3), index), 2, axis=0)
-        pair = self.node.emit(halves)
-        return tuple(self.node.emit(relax.TupleGetItem(pair, number)) for number in (0, 1))  # type: ignore[return-value]
+        whole, width = self.part(self.node.tensor(3), index), self.gates * self.hidden
+        # Slices of constants are constants; the parts of a split are not.
+        first, second = (
+            self.node.emit(relax.op.strided_slice(whole, [0], [begin], [begin + width]))
+            for begin in (0, width)
+        )
+        return first, second
 
     def bias_sum(self, index: int) -> relax.Expr | None:
         """The sum of both biases."""
