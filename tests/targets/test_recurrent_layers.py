@@ -104,7 +104,7 @@ def test_layers_behind_each_other_and_other_readers_of_the_data(target):
 
 
 def test_tensorrt_claims_them_but_for_coupled_gates():
-    for attributes, loops in (({}, 0), ({"input_forget": 1}, 1)):
-        model, _ = layer("LSTM", "forward", **attributes)
+    for is_coupled in (0, 1):
+        model, _ = layer("LSTM", "forward", input_forget=is_coupled)
         mod = ar.partition(ar.from_onnx(of_any_length(model)), ["tensorrt"])
-        assert loops_on_host(mod) == loops
+        assert loops_on_host(mod) == is_coupled
