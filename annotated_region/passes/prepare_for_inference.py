@@ -29,6 +29,7 @@ It runs first, on an imported module. The rules and patterns of targets are writ
     as ``less_equal(reshape(arange(n)), reshape(arange(n)))``, and positions are computed once.
 *   GELU, SiLU, layer, group, instance and RMS norms are single ops, unless one of the given targets claims
     some of the parts but not the op.
+*   A truncated quotient of integers that is corrected where it was rounded up is a ``floor_divide``.
 *   Rows of a quantized table are taken before they are dequantized.
 *   A weight that constant ops unpack from integers and scale is the form of `QuantizeWeights`.
 *   No ``reshape``, ``broadcast_to``, ``astype``, ... without effect, no tuple that is only unpacked again, no
@@ -78,6 +79,7 @@ from annotated_region.passes.preparation import (
     join_norms,
     recognize_activations,
     recognize_norms,
+    recognize_quotients,
     remove_identities,
     spread_constants,
     take_quantized,
@@ -102,6 +104,7 @@ REWRITES = (
     + fold_shapes.REWRITES
     + remove_identities.REWRITES
     + spread_constants.REWRITES
+    + recognize_quotients.REWRITES
     + compute_elements.REWRITES
     + join_bounds.REWRITES
     + unstack_reductions.REWRITES

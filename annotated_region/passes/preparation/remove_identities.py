@@ -3,7 +3,7 @@
 1.  ``reshape``, ``broadcast_to``, ``astype``, ... to the shape and dtype of the argument; ``split`` into one
     part, whose result is a tensor.
 2.  ``multiply`` by 1, ``divide`` by 1, ``add`` of 0, ``subtract`` of 0 (ONNX Gemm's alpha and beta);
-    ``logical_and`` with true, ``logical_or`` with false.
+    ``logical_and`` with true, ``logical_or`` and ``logical_xor`` with false.
 3.  ``permute_dims`` by the identity; two consecutive ``permute_dims`` or ``reshape`` become one.
 4.  ``concat`` of a single tensor, or with empty ones (rotary heads); ``pad`` by zero widths.
 5.  ``dropout``, which at inference returns its input and a mask of ones.
@@ -40,6 +40,7 @@ NEUTRAL = {
     "relax.divide": 1,
     "relax.logical_and": True,
     "relax.logical_or": False,
+    "relax.logical_xor": False,
 }
 BROADCASTING = (*NEUTRAL, "relax.power", "relax.maximum", "relax.minimum", "relax.where")
 NUMBERS = {"relax.zeros": 0, "relax.zeros_like": 0, "relax.ones": 1, "relax.ones_like": 1}

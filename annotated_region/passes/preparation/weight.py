@@ -29,6 +29,7 @@ Weights before and after each kind of rewrite, with ``W`` for the weight of an o
 | ``batch_norm(x)``: ``9 + W`` | ``x * a + b``: ``8 + W`` |
 | the parts of an activation or norm: ``7 + 2 W`` or more | the op: ``3 + W`` |
 | the same with a remaining factor: ``11 + 2 W`` or more | the op and a product: ``7 + W`` |
+| a truncated quotient that is corrected: ``29 + 4 W`` or more | ``floor_divide``: ``3 + W`` |
 | ``x[indices]`` with identity indices: ``6 + W`` | ``reshape(x)``: ``3 + W`` |
 | ``bitwise_and`` of booleans: ``6 + W`` | ``logical_and``: ``5 + W`` at most |
 | ``n`` operations on positions: ``3 n`` or more | operations of lower total weight |

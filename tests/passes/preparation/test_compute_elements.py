@@ -15,11 +15,12 @@ from kits.passes.preparation.whole_number_kit import evaluate
 from tvm import relax
 
 from annotated_region.passes.preparation.editor import Editor
-from annotated_region.passes.preparation.elements import compute_elements
+from annotated_region.passes.preparation.elements import compute_elements, element_reader
 from annotated_region.passes.preparation.elements.compute_elements import RULES
 from annotated_region.passes.preparation.elements.element_reader import ElementReader, Index
 from annotated_region.passes.preparation.sweep import checking, sweep
 from annotated_region.targets.op_view import OpView
+from annotated_region.tvm_adapter.nodes import Analyzer, PrimExpr
 
 op = relax.op
 Builder = relax.BlockBuilder
@@ -405,3 +406,28 @@ def test_a_chain_whose_links_read_twice_is_not_read_exponentially_often(
     prepare(masked(body))
     # Each of 2 * 12 gathers is the reason to read the chain in front of it, which has as many, a few times.
     assert 0 < visits <= 10 * links**2
+
+
+def test_expressions_that_grow_with_each_link_are_not_simplified(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the lengths behind several convolutions, with quotients that are rounded away from zero.
+
+    TVM's simplifier took minutes for the masks of seven.
+    """
+    sizes: list[int] = []
+
+    class Measured(Analyzer):
+        def simplify(self, expr: PrimExpr, steps: int = 2) -> PrimExpr:
+            sizes.append(len(str(expr)))
+            return super().simplify(expr, steps)
+
+    def body(builder: Builder, _x: relax.Expr, y: relax.Expr) -> relax.Expr:
+        length = builder.emit(op.add(y, op.full_like(y, number(1))))
+        for _ in range(4):
+            rest = builder.emit(op.not_equal(op.floor_mod(length, number(3)), number(0)))
+            whole = builder.emit(op.floor_divide(length, number(3)))
+            length = builder.emit(op.where(rest, op.add(whole, number(1)), whole))
+        return length
+
+    monkeypatch.setattr(element_reader, "Analyzer", Measured)
+    prepare(masked(body))
+    assert 0 < max(sizes) <= 500

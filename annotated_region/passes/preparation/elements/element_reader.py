@@ -54,6 +54,13 @@ Index = tuple[PrimExpr, ...]
 MOST_VISITS = 256
 """The maximum number of visits of calls per tensor, also in vain; masks of exporters take up to 60."""
 
+LARGEST_EXPRESSION = 40
+"""The maximum number of nodes of an expression; those of exporters' masks have up to 25.
+
+TVM's analyzer takes 0.3 ms for 30 nodes, 14 ms for 60 and 10 s for 200. The lengths behind seven
+convolutions, each of which PyTorch writes as a quotient that the next one reads several times, took minutes.
+"""
+
 LARGEST_TABLE = 1 << 20
 """The maximum number of elements of a constant that is inspected."""
 
@@ -81,6 +88,16 @@ class Load:
     unknown: tirx.Var
     tensor: relax.Expr
     index: Index
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What reading a call at an index found, with the ops and loads visited; `element` is None if in vain."""
+
+    index: Index
+    element: PrimExpr | None
+    names: tuple[str, ...]
+    hits: tuple[Load, ...]
 
 
 class ElementReader:
@@ -111,7 +128,7 @@ class ElementReader:
         self.names: list[str] = []
         self._rules = rules
         self._visits = 0
-        self._unread: ExprMap[list[Index]] = ExprMap()
+        self._readings: ExprMap[list[_Reading]] = ExprMap()
         self._analyzer = Analyzer()
         for extent in self.extents:
             if isinstance(extent, tirx.Var):
@@ -133,29 +150,43 @@ class ElementReader:
     def computed(self, view: OpView, index: Index) -> PrimExpr | None:
         """The element of a call's result, by the rule of its op.
 
-        Each call that cannot be read at an index is tried once: the steps of a decision tree read their
-        predecessor five times, so that trying again would take exponential time.
+        Each call is read once at an index, or in vain: the steps of a decision tree read their predecessor
+        five times, so that reading again would take exponential time.
         """
         rule, dtype = self._rules.get(view.name), dtype_of(view.out_type)
         if rule is None or (dtype != "bool" and dtype not in WIDTHS):
             return None
-        if self._visits >= MOST_VISITS or self._is_unread(view.call, index):
+        known = self._known_reading(view.call, index)
+        if known is not None:
+            return self._again(known)
+        if self._visits >= MOST_VISITS:
             return None
         self._visits += 1
         before = len(self.names), len(self.hits)
         self.names.append(view.name)
         found = rule(view, index, self)
-        simple = None if found is None else self._in_range(found)
-        if simple is not None and self._is_of_type(simple, dtype):
-            return simple
-        del self.names[before[0] :]
-        del self.hits[before[1] :]
-        self._unread.setdefault(view.call, []).append(index)
-        return None
+        simple = None if found is None or _size(found) > LARGEST_EXPRESSION else self._in_range(found)
+        if simple is None or not self._is_of_type(simple, dtype):
+            simple = None
+            del self.names[before[0] :]
+            del self.hits[before[1] :]
+        reading = _Reading(index, simple, tuple(self.names[before[0] :]), tuple(self.hits[before[1] :]))
+        self._readings.setdefault(view.call, []).append(reading)
+        return simple
 
-    def _is_unread(self, call: relax.Call, index: Index) -> bool:
-        """Whether a call could not be read at an index before."""
-        return any(all(map(tvm_ffi.structural_equal, index, other)) for other in self._unread.get(call) or ())
+    def _known_reading(self, call: relax.Call, index: Index) -> _Reading | None:
+        readings = self._readings.get(call) or ()
+        same = (each for each in readings if all(map(tvm_ffi.structural_equal, index, each.index)))
+        return next(same, None)
+
+    def _again(self, known: _Reading) -> PrimExpr | None:
+        """The element that was read, with its visits, as many of which there may be."""
+        if self._visits + len(known.names) > MOST_VISITS:
+            return None
+        self._visits += len(known.names)
+        self.names += known.names
+        self.hits += known.hits
+        return known.element
 
     def operand(self, expr: relax.Expr, index: Index, extents: Sequence[PrimExpr]) -> PrimExpr | None:
         """The element of an operand broadcast to `extents`, at `index` of the result."""
@@ -299,16 +330,27 @@ def _count(expr: PrimExpr, found: Counter[tirx.Var]) -> None:
     match expr:
         case tirx.Var():
             found[expr] += 1
-        case tirx.Not():
-            _count(expr.a, found)
-        case tirx.Cast():
-            _count(expr.value, found)
-        case tirx.Select():
-            for part in (expr.condition, expr.true_value, expr.false_value):
-                _count(part, found)
         case _:
-            for side in sides(expr):
-                _count(side, found)
+            for part in _parts(expr):
+                _count(part, found)
+
+
+def _size(expr: PrimExpr) -> int:
+    """The number of nodes of an expression, written as a tree."""
+    return 1 + sum(map(_size, _parts(expr)))
+
+
+def _parts(expr: PrimExpr) -> tuple[PrimExpr, ...]:
+    """The operands of an expression that the rules make."""
+    match expr:
+        case tirx.Not():
+            return (expr.a,)
+        case tirx.Cast():
+            return (expr.value,)
+        case tirx.Select():
+            return expr.condition, expr.true_value, expr.false_value
+        case _:
+            return sides(expr)
 
 
 def sides(expr: PrimExpr) -> tuple[PrimExpr, ...]:
