@@ -41,10 +41,14 @@ class Equations:
         The pairs, in the order in which they were first required.
     numbers
         Those of a result of several operations and a number.
+    extents
+        By their hashes, numbers that are the extents of tensors. None is below zero where the tensor exists,
+        though a formula may be, as behind a convolution for images smaller than its kernel.
     """
 
     pairs: list[tuple[PrimExpr, PrimExpr]] = field(default_factory=list)
     numbers: list[tuple[PrimExpr, tirx.IntImm]] = field(default_factory=list)
+    extents: dict[int, list[PrimExpr]] = field(default_factory=dict)
 
     def require(self, one: Extent, other: Extent) -> None:
         """Note that two extents must be equal."""
@@ -56,6 +60,17 @@ class Equations:
         """Note that what an extent is divided by must be at least 1."""
         for divisor in symbolic_divisors(extent):
             self._note(tirx.Min(divisor, tirx.IntImm("int64", 1)), 1)
+
+    def note_extents(self, shape: Sequence[Extent]) -> None:
+        """Note that numbers are the extents of a tensor."""
+        for extent in shape:
+            if not isinstance(extent, int) and not self.is_extent(extent):
+                self.extents.setdefault(tvm_ffi.structural_hash(extent), []).append(extent)
+
+    def is_extent(self, number: PrimExpr) -> bool:
+        """Whether a number is known as an extent."""
+        known = self.extents.get(tvm_ffi.structural_hash(number), ())
+        return any(tvm_ffi.structural_equal(number, extent) for extent in known)
 
     def with_numbers(self, extent: PrimExpr) -> PrimExpr:
         """The extent, with the numbers that parts of it must be equal to."""

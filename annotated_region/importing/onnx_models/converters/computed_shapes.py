@@ -110,20 +110,49 @@ def _reshaped_extent(node: OnnxNode, extent: relax.Expr) -> relax.Expr:
     return relax.op.reshape(node.emit(relax.op.shape_to_tensor(shape)), numbers.tolist())
 
 
+@converts("", "Shape", (1, 1), "start end")
+def _extents_of(node: OnnxNode) -> relax.Expr:
+    """TVM's; the extents are noted, since they are not below zero."""
+    data = node.inputs[0]
+    if data is not None and isinstance(data.ty, relax.TensorType) and data.ty.shape is not None:
+        node.equations.known.note_extents(node.shape(data))
+    return node.by_tvm()
+
+
 @converts("", "Range", (3, 3))
 def _range(node: OnnxNode) -> relax.Expr:
     """Positions, as many as the extents state; a length of its own would equal no extent of a tensor.
 
-    A range that may end before it begins is left to TVM, which makes it empty.
+    A range that may end before it begins has no places then.
     """
     start, limit, step = (_computed_number(node, each) for each in node.inputs)
-    if start is None or limit is None or not isinstance(step, int) or step < 1:
+    if start is None or limit is None or not isinstance(step, int) or step == 0:
         return node.by_tvm()
-    if bounds_of(limit - start)[0] < 0:
+    distance = limit - start if step > 0 else start - limit
+    if isinstance(distance, int):
         return node.by_tvm()
-    places = relax.op.arange(start, limit, step, "int64")
+    is_rising = step > 0 and _is_nonnegative(node, distance)
+    places = (
+        relax.op.arange(start, limit, step, "int64")
+        if is_rising
+        else _steps(node, start, Analyzer().simplify(distance), step)
+    )
     dtype = _type_of(node.inputs[0])
     return places if dtype == "int64" else relax.op.astype(node.emit(places), dtype)
+
+
+def _steps(node: OnnxNode, start: Extent, distance: PrimExpr, step: int) -> relax.Expr:
+    """Places from a start, as many steps as lead over a distance; none if it is below zero."""
+    count = distance if abs(step) == 1 else (distance + (abs(step) - 1)) // abs(step)
+    if bounds_of(count)[0] < 0:
+        count = tirx.Max(count, tirx.IntImm("int64", 0))
+    begin = (
+        relax.const(start, "int64")
+        if isinstance(start, int)
+        else node.emit(relax.op.shape_to_tensor(relax.ShapeExpr([start])))
+    )
+    places = node.emit(relax.op.arange(0, count, 1, "int64"))
+    return relax.op.add(node.emit(relax.op.multiply(places, relax.const(step, "int64"))), begin)
 
 
 @converts("", "Div", (2, 2))
@@ -234,7 +263,7 @@ def _equal(node: OnnxNode) -> relax.Expr:
     if not any(isinstance(each, relax.ShapeExpr) for each in given):
         return node.by_tvm()
     parts = [_extents(each) for each in given]
-    answers = [_are_equal(*pair) for pair in _pairs(*parts)] if all(parts) else [None]
+    answers = [_is_certain(node, *pair) for pair in _pairs(*parts)] if all(parts) else [None]
     if None not in answers:
         return relax.const(np.array(answers), "bool")
     return relax.op.equal(*(_tensor(node, each) for each in given))
@@ -294,6 +323,29 @@ def _pairs(left: list[Extent], right: list[Extent]) -> list[tuple[Extent, Extent
     count = max(len(left), len(right))
     sides = [side * count if len(side) == 1 else side for side in (left, right)]
     return list(zip(*sides, strict=True))
+
+
+def _is_certain(node: OnnxNode, left: Extent, right: Extent) -> bool | None:
+    """Whether two numbers are equal; None if that depends on the extents.
+
+    Exporters ask of each extent of a shape whether it is -1, which stands for the extent that is there.
+    """
+    answer = _are_equal(left, right)
+    extent, number = (right, left) if isinstance(left, int) else (left, right)
+    if answer is not None or isinstance(extent, int) or not isinstance(number, int) or number >= 0:
+        return answer
+    return False if _is_nonnegative(node, extent) else None
+
+
+def _is_nonnegative(node: OnnxNode, number: PrimExpr) -> bool:
+    """Whether a number is never below zero; if it is an extent that might be, each call is checked."""
+    if bounds_of(number)[0] >= 0:
+        return True
+    if not node.equations.known.is_extent(number):
+        return False
+    zero = tirx.IntImm("int64", 0)
+    node.require_equal(tirx.Min(number, zero), zero)
+    return True
 
 
 def _are_equal(left: Extent, right: Extent) -> bool | None:

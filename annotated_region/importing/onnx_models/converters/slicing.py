@@ -218,7 +218,7 @@ def _is_left_to_tvm(window: _AxisSlice, shape: Sequence[Extent]) -> bool:
 def _part(node: OnnxNode, data: relax.Expr, windows: Sequence[_AxisSlice], *, is_inside: bool) -> relax.Expr:
     """The slice; where the bounds are not numbers each call is checked to be inside of the axes."""
     shape = node.shape(data)
-    kept = [each for each in windows if (each.begin, each.step) != (0, 1) or each.end is not shape[each.axis]]
+    kept = [each for each in windows if (each.begin, each.step) != (0, 1) or each.end is not each.extent]
     for each in (each for each in kept if is_inside and not each.is_clamped):
         for low, high in pairwise((0, each.begin, each.end, shape[each.axis])):
             require_order(node, low, high)

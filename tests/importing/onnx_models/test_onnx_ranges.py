@@ -1,0 +1,60 @@
+"""`Range` between numbers computed from extents, and extents that are below zero for small inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from kits.importing.onnx_texts import HEAD, run
+from kits.passes.preparation.preparation_kit import ops
+
+import annotated_region as ar
+
+START = (
+    "int64 zero = {0}, int64 one = {1}, int64 two = {2}, int64 back = {-1}, int64 far = {-3}, int64 at = {1}"
+)
+RANGES = {
+    "falling from the end": ("a = Sub(n, one)", "Range(a, back, back)"),
+    "falling through zero, as relative positions": ("a = Sub(n, one) b = Neg(n)", "Range(a, b, back)"),
+    "falling in steps": ("a = Mul(n, two)", "Range(a, zero, far)"),
+    "falling from a number": ("a = Neg(n)", "Range(two, a, back)"),
+    "rising, which may be empty": ("a = Sub(n, two)", "Range(zero, a, one)"),
+    "rising in steps, which may be empty": ("a = Sub(n, two) b = Mul(n, two)", "Range(two, a, two)"),
+    "rising from an extent": ("a = Mul(n, two)", "Range(n, a, two)"),
+}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_ranges_between_extents_are_of_known_length(name: str) -> None:
+    """TVM's were of a length that the call computes, on the host."""
+    numbers, places = RANGES[name]
+    text = f"""(float[b, n] x) => (int64[k] y) <{START}> {{
+        s = Shape(x) n = Gather(s, at) {numbers} r = {places} y = Add(r, one) }}"""
+    run(text, ["dnnl"], *[(np.zeros((1, extent), "float32"),) for extent in (1, 2, 5, 6)])
+    mod = ar.partition(ar.from_onnx(onnx.parser.parse_model(HEAD + text)), ["dnnl"])
+    assert set(ops(mod)) <= {"GlobalVar", "call_dps_packed"}
+
+
+BEHIND_A_CONVOLUTION = {
+    "positions": "r = Range(zero, l, one) f = Cast<to = 1>(r) y = Add(c, f)",
+    "backwards": "z = Slice(c, ends, last, axes, ends) y = Add(c, z)",
+    "masks": """r = Range(zero, l, one) m = Less(r, two) i = Equal(s, minus) o = ConstantOfShape(t)
+        j = Cast<to = 7>(o) k = Add(j, one) h = Where(i, k, s) e = Expand(m, h)
+        f = Cast<to = 1>(e) y = Add(c, f)""",
+}
+
+
+@pytest.mark.parametrize("name", BEHIND_A_CONVOLUTION)
+def test_an_extent_behind_a_convolution_is_no_negative_number(name: str) -> None:
+    """``(n - 6) // 4 + 1`` would be below zero for short lines, of which there is no convolution."""
+    text = f"""(float[b, 1, n] x) => (float[b, 1, k] y) <{START}, int64[1] ends = {{-1}},
+        int64[1] axes = {{2}}, int64[1] last = {{-9223372036854775807}}, int64[1] minus = {{-1}},
+        int64[1] t = {{3}}, int64 third = {{2}}, float[1, 1, 6] w = {{1, 2, 3, -1, -2, 0.5}}> {{
+        c = Conv<strides = [4]>(x, w) s = Shape(c) l = Gather(s, third) {BEHIND_A_CONVOLUTION[name]} }}"""
+    lines = [
+        np.random.default_rng(1).standard_normal((2, 1, extent)).astype("float32") for extent in (6, 13, 30)
+    ]
+    run(text, ["dnnl"], *[(each,) for each in lines])
+    imported = ar.from_onnx(onnx.parser.parse_model(HEAD + text))
+    assert "strided_slice" not in ops(imported)  # a line backwards has as many elements
+    assert set(ops(ar.partition(imported, ["dnnl"]))) <= {"GlobalVar", "call_dps_packed"}
