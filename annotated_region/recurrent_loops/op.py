@@ -12,6 +12,7 @@ from typing import Any, Final
 import tvm
 from tvm import relax
 
+from annotated_region.errors import OpInfoError
 from annotated_region.recurrent_loops.loop import (
     FUNCTIONS,
     GATES,
@@ -48,7 +49,7 @@ def loop_of_attributes(attrs: Mapping[str, Any], dtype: str) -> RecurrentLoop:
 
     Raises
     ------
-    TypeError
+    OpInfoError
         They are not those of a loop.
     """
     try:
@@ -56,12 +57,12 @@ def loop_of_attributes(attrs: Mapping[str, Any], dtype: str) -> RecurrentLoop:
         functions = tuple(LoopFunction(str(name), float(alpha), float(beta)) for name, alpha, beta in columns)
         cell = next(each for each in GATES if each == attrs["cell"])
         if len(functions) != FUNCTIONS[cell]:
-            raise TypeError(f"a cell {cell!r} has {FUNCTIONS[cell]} functions, not {len(functions)}")
+            raise OpInfoError(f"a cell {cell!r} has {FUNCTIONS[cell]} functions, not {len(functions)}")
         flags = {name: bool(attrs[name]) for name in _FLAGS}
         clip = float(attrs["clip"]) or None
         return RecurrentLoop(cell, int(attrs["hidden"]), dtype, functions, clip, **flags)
-    except (KeyError, StopIteration, ValueError) as error:
-        raise TypeError(f"these are not the attributes of {LOOP}: {dict(attrs)}") from error
+    except (KeyError, StopIteration, TypeError, ValueError) as error:
+        raise OpInfoError(f"these are not the attributes of {LOOP}: {dict(attrs)}") from error
 
 
 def recurrent_loop(*operands: relax.Expr, **attrs: object) -> relax.Call:
@@ -73,7 +74,7 @@ def _loop_of(call: relax.Call) -> RecurrentLoop:
     attrs = {str(key): _plain(value) for key, value in expect(tvm.ir.DictAttrs, call.attrs).items()}
     loop = loop_of_attributes(attrs, str(tensor_type(call.args[0]).dtype))
     if len(call.args) != len(loop.operands):
-        raise TypeError(f"{LOOP} reads {', '.join(loop.operands)}; it has {len(call.args)} operands")
+        raise OpInfoError(f"{LOOP} reads {', '.join(loop.operands)}; it has {len(call.args)} operands")
     return loop
 
 
@@ -90,7 +91,7 @@ def _results_of(call: relax.Call, _context: object = None) -> tvm.ir.TupleType:
 
     Raises
     ------
-    TypeError
+    OpInfoError
         The operands are not those of a loop with these attributes.
     """
     loop, gates = _loop_of(call), tensor_type(call.args[0])
@@ -99,7 +100,7 @@ def _results_of(call: relax.Call, _context: object = None) -> tvm.ir.TupleType:
     columns = GATES[loop.cell] * loop.hidden
     expected = [GATES[loop.cell] * tiles_of(loop.hidden), loop.hidden, LANES, columns, loop.hidden]
     if [each.value for each in found if isinstance(each, tvm.tirx.IntImm)] != expected:
-        raise TypeError(f"{LOOP} of {loop.hidden} columns reads operands of other shapes: {call}")
+        raise OpInfoError(f"{LOOP} of {loop.hidden} columns reads operands of other shapes: {call}")
     last = relax.TensorType([batch, loop.hidden], gates.dtype)
     return tvm.ir.TupleType(
         [relax.TensorType([length, batch, loop.hidden], gates.dtype), *[last] * loop.states]

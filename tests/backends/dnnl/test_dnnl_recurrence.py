@@ -15,6 +15,7 @@ from tvm import relax
 
 import annotated_region as ar
 from annotated_region.compilation.code_generation import external_functions
+from annotated_region.errors import OpInfoError
 from annotated_region.passes.raise_to_ops import RaiseToOps
 from annotated_region.recurrent_loops.op import LOOP
 from annotated_region.targets.op_view import OpView
@@ -183,5 +184,5 @@ def test_what_does_not_fit_is_no_call_of_the_op(change, message):
     _, call = raised_loop()
     attrs = {**dict(call.attrs.items()), **change}
     wrong = relax.Call(call.op, list(call.args), tvm.ir.make_node("ir.DictAttrs", **attrs))
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(OpInfoError, match=message):
         relax.BlockBuilder().normalize(wrong)
