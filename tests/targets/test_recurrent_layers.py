@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 import tvm
-from kits.importing.recurrent_layers import BATCH, GATES, SIZE, WITH_NUMBERS, layer
+from kits.importing.recurrent_layers import BATCH, GATES, WITH_NUMBERS, layer, of_any_length, sequences
 from kits.onnx_nodes import Node, by_onnx_runtime, model_of_nodes
 from tvm import relax
 
@@ -15,19 +15,6 @@ from annotated_region.compilation.code_generation import external_functions
 
 TARGETS = ("onnxruntime", "openvino")
 CLOSE = 2e-6
-
-
-def of_any_length(model: onnx.ModelProto, batch: bool = True) -> onnx.ModelProto:
-    extents = model.graph.input[0].type.tensor_type.shape.dim
-    extents[0].dim_param = "length"
-    if batch:
-        extents[1].dim_param = "batch"
-    return model
-
-
-def sequences(*shapes: tuple[int, int]) -> list[np.ndarray]:
-    random = np.random.default_rng(6)
-    return [(random.standard_normal((*shape, SIZE)) / 2).astype("float32") for shape in shapes]
 
 
 def loops_on_host(mod: tvm.IRModule) -> int:

@@ -9,7 +9,16 @@ import tvm
 import tvm.script
 import tvm_ffi
 from kits.backends.dnnl.dnnl_harness import needs_onednn
-from kits.importing.recurrent_layers import BATCH, GATES, HIDDEN, SIZE, WITH_NUMBERS, layer
+from kits.importing.recurrent_layers import (
+    BATCH,
+    GATES,
+    HIDDEN,
+    SIZE,
+    WITH_NUMBERS,
+    layer,
+    of_any_length,
+    sequences,
+)
 from kits.onnx_nodes import Node, by_onnx_runtime, model_of_nodes
 from tvm import relax
 
@@ -26,19 +35,6 @@ pytestmark = needs_onednn
 CLOSE = 3e-6
 LARGE = 200
 """A hidden size whose weight is shared among threads by columns; the last tile of each gate is not full."""
-
-
-def of_any_length(model: onnx.ModelProto, batch: bool = True) -> onnx.ModelProto:
-    extents = model.graph.input[0].type.tensor_type.shape.dim
-    extents[0].dim_param = "length"
-    if batch:
-        extents[1].dim_param = "batch"
-    return model
-
-
-def sequences(*shapes: tuple[int, int]) -> list[np.ndarray]:
-    random = np.random.default_rng(5)
-    return [(random.standard_normal((*shape, SIZE)) / 2).astype("float32") for shape in shapes]
 
 
 def large_layer(

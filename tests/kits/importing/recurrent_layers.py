@@ -7,7 +7,18 @@ import onnx
 
 from kits.onnx_nodes import Node, model_of_nodes
 
-__all__ = ["BATCH", "DIRECTIONS", "GATES", "HIDDEN", "LENGTH", "SIZE", "WITH_NUMBERS", "layer"]
+__all__ = [
+    "BATCH",
+    "DIRECTIONS",
+    "GATES",
+    "HIDDEN",
+    "LENGTH",
+    "SIZE",
+    "WITH_NUMBERS",
+    "layer",
+    "of_any_length",
+    "sequences",
+]
 
 LENGTH, BATCH, SIZE, HIDDEN = 4, 3, 5, 6
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -52,3 +63,18 @@ def layer(
     )
     used = {name: constants[name] for name in names if name != "-"}
     return model_of_nodes([node], {"x": x}, used, outputs), {"x": x}
+
+
+def of_any_length(model: onnx.ModelProto, batch: bool = True) -> onnx.ModelProto:
+    """The model with a symbolic length, and a symbolic batch, of its only input."""
+    extents = model.graph.input[0].type.tensor_type.shape.dim
+    extents[0].dim_param = "length"
+    if batch:
+        extents[1].dim_param = "batch"
+    return model
+
+
+def sequences(*shapes: tuple[int, int], seed: int = 7) -> list[np.ndarray]:
+    """Inputs of these lengths and batches."""
+    random = np.random.default_rng(seed)
+    return [(random.standard_normal((*shape, SIZE)) / 2).astype("float32") for shape in shapes]
