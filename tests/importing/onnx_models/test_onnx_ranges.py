@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+import tvm
 from kits.importing.onnx_texts import HEAD, run
 from kits.passes.preparation.preparation_kit import ops
 
@@ -58,3 +59,19 @@ def test_an_extent_behind_a_convolution_is_no_negative_number(name: str) -> None
     imported = ar.from_onnx(onnx.parser.parse_model(HEAD + text))
     assert "strided_slice" not in ops(imported)  # a line backwards has as many elements
     assert set(ops(ar.partition(imported, ["dnnl"]))) <= {"GlobalVar", "call_dps_packed"}
+
+
+def test_columns_are_counted_by_the_rows_of_another_input() -> None:
+    """PyTorch's exporter does so for a mask whose batch has a name of its own."""
+    text = f"""(float[b, n] x, float[a, k] m) => (float[b, q] y) <{START}, int64[1] rest = {{-1}}> {{
+        s = Shape(m) a = Gather(s, zero) k = Gather(s, one) u = Mul(a, k) t = Shape(x) b = Gather(t, zero)
+        d = Div(u, b) r = Range(zero, d, one) f = Cast<to = 1>(r) i = Unsqueeze(b, axis)
+        w = Concat<axis = 0>(i, rest) v = Reshape(m, w) y = Add(v, f) }}""".replace(
+        "int64 at", "int64[1] axis = {0}, int64 at"
+    )
+    masks = [np.random.default_rng(3).standard_normal(shape).astype("float32") for shape in ((2, 4), (6, 2))]
+    machine = run(text, ["dnnl"], *[(np.zeros((2, 3), "float32"), mask) for mask in masks])
+    mod = ar.partition(ar.from_onnx(onnx.parser.parse_model(HEAD + text)), ["dnnl"])
+    assert set(ops(mod)) <= {"GlobalVar", "call_dps_packed"}
+    with pytest.raises(ValueError, match=r"min\(b, 1\) must be 1"):
+        machine["main"](*map(tvm.runtime.tensor, (np.zeros((0, 3), "float32"), masks[0])))

@@ -166,12 +166,25 @@ def _divided(node: OnnxNode) -> relax.Expr:
     times = None if left is None or right is None else _times(left, right)
     if times is not None:
         return relax.const(times, "int64")
-    if left is None or isinstance(left, int) or not isinstance(right, int) or right < 1:
+    if left is None or right is None:
+        return node.by_tvm()
+    if not isinstance(right, int):
+        return _divided_by_extent(node, left, right)
+    if isinstance(left, int) or right < 1:
         return node.by_tvm()
     if bounds_of(left)[0] >= 0:
         return left // right
     nothing = tirx.IntImm("int64", 0)
     return tirx.Max(left, nothing) // right - tirx.Max(-left, nothing) // right
+
+
+def _divided_by_extent(node: OnnxNode, left: Extent, right: PrimExpr) -> relax.Expr:
+    """As PyTorch counts the columns of a mask whose batch has a name of its own; TVM's divides by 0, too."""
+    if min(bounds_of(left)[0], bounds_of(right)[0]) < 0 or not node.equations.is_known_at_entry(right):
+        return node.by_tvm()
+    quotient = left // right
+    node.equations.known.require_divisors(quotient)
+    return without_traps(quotient)
 
 
 @converts("", "Ceil", (1, 1))
