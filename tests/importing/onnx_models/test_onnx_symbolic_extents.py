@@ -337,6 +337,14 @@ def test_triangles_of_any_size_are_one_region(upper: int, offset: int) -> None:
     assert not [op for op in function.ops if op.placed == "host"]
 
 
+def test_diagonals_of_any_size_are_one_region() -> None:
+    """XLNet's mask is of one."""
+    text = """(float[h, w] x) => (float[h, w] y) { t = EyeLike<k = 1>(x) y = Sub(x, t) }"""
+    run(text, ["dnnl"], *((numbers(*shape),) for shape in ((4, 4), (3, 5), (1, 1))))
+    (function,) = ar.explain(ar.from_onnx(onnx.parser.parse_model(HEAD + text)), ["dnnl"]).functions
+    assert not [op for op in function.ops if op.placed == "host"]
+
+
 @pytest.mark.parametrize("exclusive", [0, 1])
 def test_sums_from_the_end_are_ops_that_targets_claim(exclusive: int) -> None:
     text = f"""(float[n, h] x) => (float[n, h] y) <int64 a = {{-1}}>

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from tvm import relax
 
 from annotated_region.importing.onnx_models.converters.extent_numbers import numbers_of
 from annotated_region.importing.onnx_models.converters.node import FLOATS, OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_models.converters.registry import converts
+from annotated_region.tvm_adapter.arithmetic import Extent
 
 __all__: list[str] = []
 
@@ -86,24 +89,38 @@ def _triangle(node: OnnxNode) -> relax.Expr:
         or all(isinstance(each, int) for each in extents)
     ):
         return node.by_tvm()
-    rows, columns = (
-        node.emit(relax.op.expand_dims(node.emit(relax.op.arange(0, extent, 1, "int64")), [axis]))
-        for extent, axis in zip(extents, (1, 0), strict=True)
-    )
-    first = node.emit(relax.op.add(rows, relax.const(int(offset.item()), "int64")))
+    columns, first = _places_of(node, extents, int(offset.item()))
     compare = relax.op.greater_equal if node.integer("upper", 1, 0, 1) else relax.op.less_equal
     return relax.op.where(node.emit(compare(columns, first)), data, relax.const(0, dtype_of(data)))
 
 
+def _places_of(node: OnnxNode, extents: Sequence[Extent], offset: int) -> tuple[relax.Expr, relax.Expr]:
+    """The columns of a matrix, and those of each row on a diagonal."""
+    rows, columns = (
+        node.emit(relax.op.expand_dims(node.emit(relax.op.arange(0, extent, 1, "int64")), [axis]))
+        for extent, axis in zip(extents, (1, 0), strict=True)
+    )
+    return columns, node.emit(relax.op.add(rows, relax.const(offset, "int64")))
+
+
 @converts("", "EyeLike", (1, 1), "dtype k")
 def _eye(node: OnnxNode) -> relax.Expr:
-    """Ones on a diagonal; TVM only supports the data type of the input."""
+    """Ones on a diagonal, of matrices of any size by their places, which targets know.
+
+    TVM only supports the data type of the input.
+    """
     data = node.tensor(0, ranks=(2,))
     dtype = dtype_of(data)
     if "dtype" in node.attributes:
         dtype = _TYPES.get(node.integer("dtype"), "")
         node.require(bool(dtype), f"has the dtype {node.integer('dtype')}, which TVM cannot fill")
-    return relax.op.eye_like(data, node.integer("k", 0), dtype)
+    offset = node.integer("k", 0)
+    is_known = isinstance(data.ty, relax.TensorType) and isinstance(data.ty.shape, relax.ShapeExpr)
+    extents = node.shape(data) if is_known else ()
+    if all(isinstance(each, int) for each in extents):
+        return relax.op.eye_like(data, offset, dtype)
+    columns, diagonal = _places_of(node, extents, offset)
+    return relax.op.astype(node.emit(relax.op.equal(columns, diagonal)), dtype)
 
 
 _TYPES = {
