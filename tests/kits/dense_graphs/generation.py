@@ -23,6 +23,7 @@ from kits.dense_graphs.parts import PARTS
 from kits.dense_graphs.quantization import QUANTIZATION
 from kits.dense_graphs.rarities import RARITIES
 from kits.dense_graphs.recipe import TUPLES, Recipe
+from kits.dense_graphs.recurrences import LOOPS
 from kits.dense_graphs.spellings import SPELLINGS, counted_from_the_end
 from kits.dense_graphs.updates import UPDATES
 from kits.dense_graphs.whole import WHOLE
@@ -67,6 +68,9 @@ COUNTED = 0.15
 FORMED = 0.15
 """The same for forms that passes look for."""
 
+LOOPED = 0.05
+"""The same for recurrent loops."""
+
 FUSED = 0.1
 """The part of all graphs that have nothing but ops with chains of what engines fuse with them."""
 
@@ -107,6 +111,8 @@ def generated(seed: int, extras: bool = False, packs: bool = False) -> Recipe:
     spelled = bool(np.random.default_rng([seed, 27]).random() < SPELLED)
     halved = bool(np.random.default_rng([seed, 29]).random() < HALVED)
     seldom = (*seldom, *(SPELLINGS if spelled else ()), *(ISLANDS if halved else ()))
+    looped = bool(np.random.default_rng([seed, 31]).random() < LOOPED)
+    seldom = (*seldom, *(LOOPS if looped else ()))
     seldom = (*seldom, *(ISLANDS_OF_BFLOAT16 if halved and not extras else ()))
     idioms = (*idioms, *seldom, *(FORMS if formed else ()))
     fusing = np.random.default_rng([seed, 30])

@@ -13,7 +13,7 @@ __all__ = ["SOURCES", "TUPLES", "Dim", "Node", "Recipe", "extent_of", "of_type",
 Dim: TypeAlias = "int | str"
 """An extent: a number, or a sum or product such as ``"n"`` or ``"(n*2)"`` of symbols and numbers."""
 
-TUPLES = ("split", "nn.batch_norm", "meshgrid", "nn.dropout", "median_along")
+TUPLES = ("split", "nn.batch_norm", "meshgrid", "nn.dropout", "median_along", "recurrent.loop")
 """Ops whose result is a tuple; only fields of it are used."""
 
 SOURCES = ("input", "constant")

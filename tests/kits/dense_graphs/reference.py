@@ -15,6 +15,7 @@ from kits.dense_graphs.elementwise import ELEMENTWISE
 from kits.dense_graphs.movement import MOVEMENT
 from kits.dense_graphs.products import PRODUCTS
 from kits.dense_graphs.rare_reference import RARE
+from kits.dense_graphs.recurrences import RECURRENT
 from kits.dense_graphs.reductions import REDUCTIONS
 from kits.dense_graphs.updates import UPDATED
 from kits.dense_graphs.values import AS_FLOAT32, HALVES, Noise, Roundings, Value, folded, halved, source
@@ -23,7 +24,15 @@ __all__ = ["OPS", "Evaluation", "UnknownOpError", "bind_extents", "evaluate", "e
 
 Compute = Callable[[Noise, Mapping[str, Any], Sequence[Any]], Any]
 
-OPS: Mapping[str, Compute] = {**ELEMENTWISE, **MOVEMENT, **PRODUCTS, **REDUCTIONS, **UPDATED, **RARE}
+OPS: Mapping[str, Compute] = {
+    **ELEMENTWISE,
+    **MOVEMENT,
+    **PRODUCTS,
+    **REDUCTIONS,
+    **UPDATED,
+    **RARE,
+    **RECURRENT,
+}
 """The ops that the reference knows, without ``relax.``."""
 
 

@@ -9,6 +9,8 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
+from annotated_region.errors import OpInfoError
+from annotated_region.recurrent_loops.op import recurrent_loop
 from annotated_region.tvm_adapter.types import tensor_type
 from kits.dense_graphs.recipe import Dim, Node, Recipe, resolved
 from kits.dense_graphs.sources import constant_value
@@ -55,7 +57,7 @@ def module_of(recipe: Recipe) -> tvm.IRModule:
                 found = [values[result] for result in recipe.results]
                 out = builder.emit_output(found[0] if len(found) == 1 else relax.Tuple(found))
             builder.emit_func_output(out)
-    except (tvm.error.InternalError, ValueError, TypeError, RuntimeError, IndexError) as error:
+    except (tvm.error.InternalError, OpInfoError, ValueError, TypeError, RuntimeError, IndexError) as error:
         raise InvalidRecipeError(str(error)) from error
     return builder.get()
 
@@ -150,6 +152,7 @@ def _resized(name: str) -> Make:
 
 
 SPECIAL: dict[str, Make] = {
+    "recurrent.loop": lambda operands, attrs, _: recurrent_loop(*operands, **attrs),
     "reshape": _shaped("reshape"),
     "broadcast_to": _shaped("broadcast_to"),
     "concat": lambda operands, attrs, _: relax.op.concat(list(operands), attrs["axis"]),
