@@ -10,7 +10,7 @@ rounds after each of them, so that the result has the same bits.
 
 from __future__ import annotations
 
-from annotated_region.backends.dnnl.graph import DataType, Kind, Node, TensorId, same_dim
+from annotated_region.backends.dnnl.graph import DataType, Kind, Node, TensorId, same_dim, same_shape
 from annotated_region.backends.dnnl.parameters import Arithmetic, Requantization
 from annotated_region.backends.dnnl.rewriting.int8_products import BYTES, scale_of
 from annotated_region.backends.dnnl.rewriting.rewriter import Rewrite
@@ -51,7 +51,8 @@ class RequantizeChannels(Rewrite):
             return tensor, None
         left, right = node.inputs
         for data, vector in ((left, right), (right, left)):
-            if self.is_vector(vector, tensor) and not self.is_vector(data, tensor):
+            is_whole = same_shape(self.graph.shape(data), self.graph.shape(tensor))  # and not repeated
+            if is_whole and self.is_vector(vector, tensor) and not self.is_vector(data, tensor):
                 return data, vector
         return tensor, None
 
