@@ -293,3 +293,46 @@ def test_a_result_that_is_a_view_of_another_one_is_copied():
     repair(graph)
     makers = {name: each.kind for each in graph.operators for name in each.outputs}
     assert makers[graph.outputs[0].name] == "Max"
+
+
+TWO, SUMMANDS = np.array([0.8, 1.7], "float32"), np.array([-0.6, 0.5], "float32")
+SCALINGS = {
+    "a factor": lambda builder, x: builder.emit(op.multiply(x, const(TWO.reshape(2, 1, 1)))),
+    "a quotient": lambda builder, x: builder.emit(op.divide(x, const(TWO.reshape(2, 1, 1)))),
+    "a factor and a function": lambda builder, x: builder.emit(
+        op.nn.relu(builder.emit(op.multiply(x, const(TWO.reshape(2, 1, 1)))))
+    ),
+}
+
+
+@needs_openvino
+@pytest.mark.parametrize("axis", [-1, -2])
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_summands_along_another_axis_than_as_many_factors(scaling, axis):
+    x, q = var("x", (1, 2, 2, 2)), var("q", (1, 3))
+    summands = SUMMANDS.reshape((2, 1) if axis == -2 else 2)
+
+    def made(builder):
+        y = SCALINGS[scaling](builder, x)
+        z = builder.emit(op.multiply(builder.emit(op.add(y, const(summands))), x))
+        return relax.Tuple([z, rounded(builder, q, 0.05, 9)])
+
+    data = np.abs(np.random.default_rng(4).standard_normal((1, 2, 2, 2), "float32"))
+    given = np.array([[0.1, 0.2, 0.3]], "float32")
+    found, _ = answers(module([x, q], made), data, given)
+    factors = TWO.reshape(2, 1, 1) if scaling != "a quotient" else 1 / TWO.reshape(2, 1, 1)
+    np.testing.assert_allclose(found, (data * factors + summands) * data, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("shape", "copies"), [((2, 1, 1), 0), ((2,), 1), ((2, 1), 1), ((), 0), ((3,), 0)])
+def test_only_summands_along_another_axis_read_a_copy(shape, copies):
+    graph = Graph("main", DIALECT)
+    for name, dtype in (("x", "float32"), ("q", "float32"), ("s", "float32"), ("z", "uint8")):
+        graph.declare(name, dtype)
+    factors, summands = graph.constant(TWO.reshape(2, 1, 1)), graph.constant(np.ones(shape, "float32") * 0.5)
+    (scaled,) = graph.add("Mul", ("x", factors), 1, {})
+    (summed,) = graph.add("Add", (scaled, summands), 1, {})
+    graph.add("QuantizeLinear", ("q", "s", "z"), 1, {})
+    graph.outputs.append(Port(summed, "float32", (1, 2, 2, 2)))
+    repair(graph)
+    assert [each.kind for each in graph.operators].count("Max") == copies

@@ -9,6 +9,7 @@ from annotated_region.backends.onnx_emitter.copies import copy_output
 from annotated_region.backends.onnx_emitter.graph import Graph
 from annotated_region.backends.onnx_emitter.lowest_numbers import with_infinities
 from annotated_region.backends.openvino.local_response import write_local_responses
+from annotated_region.backends.openvino.repairs.channel_summands import SUMMAND_REPAIRS
 from annotated_region.backends.openvino.repairs.convolutions import CONVOLUTION_REPAIRS
 from annotated_region.backends.openvino.repairs.floats import REPAIRS, is_shared_view
 from annotated_region.backends.openvino.repairs.joined_bytes import JOIN_REPAIRS, without_signs
@@ -34,7 +35,7 @@ def repair(graph: Graph) -> None:
             copy_output(graph, port, f"{port.name}_view")
     parts = REPAIRS + CONVOLUTION_REPAIRS
     if is_quantized:
-        parts = SCALE_REPAIRS + parts + FACTOR_REPAIRS + QUANTIZATION_REPAIRS + JOIN_REPAIRS
+        parts = SCALE_REPAIRS + parts + FACTOR_REPAIRS + QUANTIZATION_REPAIRS + JOIN_REPAIRS + SUMMAND_REPAIRS
     for part in parts:
         graph.operators = [each for operator in graph.operators for each in part(graph, sources, operator)]
         sources = ValueSources.of(graph)  # what was repaired before is read as a copy
