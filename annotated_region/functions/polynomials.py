@@ -67,8 +67,6 @@ def are_equal(left: Extent, right: Extent) -> bool:
 
 
 def _are_one_polynomial(left: Extent, right: Extent) -> bool:
-    if not any(_has_quotients(each) for each in (left, right)):
-        return False
     atoms = _PolynomialAtoms()
     try:
         return atoms.polynomial(left) == atoms.polynomial(right)

@@ -50,7 +50,10 @@ def _constant_of_shape(node: OnnxNode) -> relax.Expr:
 
 @converts("", "Reshape", (2, 2), "allowzero")
 def _reshape(node: OnnxNode) -> relax.Expr:
-    """In a computed shape, 0 copies the extent of the data, and -1 is inferred."""
+    """In a computed shape, 0 copies the extent of the data, and -1 is inferred.
+
+    TVM checks no call; where numbers of elements differ, its loops leave some out or read beyond the data.
+    """
     given = node.inputs[0]
     if given is not None and isinstance(given.ty, tvm.ir.PrimType):
         return _reshaped_extent(node, given)
@@ -60,10 +63,10 @@ def _reshape(node: OnnxNode) -> relax.Expr:
     if numbers is not None:
         result = node.typed(node.with_input(1, numbers).by_tvm())
         divisors = [each for extent in node.shape(result) for each in symbolic_divisors(extent)]
-        if not divisors:
-            return result
         if all(map(node.equations.is_known_at_entry, divisors)):
-            return _in_parts(node, node.shape(result))
+            if isinstance(given.ty.shape, relax.ShapeExpr):
+                node.require_as_many(node.shape(given), node.shape(result))
+            return _in_parts(node, node.shape(result)) if divisors else result
         node = node.with_input(1, node.emit(relax.op.shape_to_tensor(numbers)))
     data = node.tensor(0)
     shape, count = _shape(node, 1)
@@ -77,6 +80,7 @@ def _reshape(node: OnnxNode) -> relax.Expr:
     known = node.emit(relax.op.prod(node.emit(relax.op.where(is_rest, one, shape))))
     rest = node.emit(relax.op.floor_divide(relax.op.prod(own), relax.op.maximum(known, one)))
     extents = computed_extents(node, node.emit(relax.op.where(is_rest, rest, shape)), count)
+    node.require_as_many(node.shape(data), extents)
     return relax.op.reshape(data, relax.ShapeExpr(extents))
 
 

@@ -1,4 +1,7 @@
-"""`ConvTranspose` to a given shape, and `SpaceToDepth` in both modes; TVM ignores these attributes."""
+"""`ConvTranspose` to a given shape, and `SpaceToDepth` in both modes; TVM ignores these attributes.
+
+Nor does TVM check that blocks divide the image of a `SpaceToDepth` and the channels of a `DepthToSpace`.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +50,20 @@ def _space_to_depth(node: OnnxNode) -> relax.Expr:
     mode = node.text("mode", "DCR")
     node.require(mode in ("DCR", "CRD"), f"has the attribute 'mode' of {mode!r}, which is not supported")
     size = node.integer("blocksize", None, 1)
-    if mode == "DCR":
-        return node.standard("SpaceToDepth", node.inputs, {"blocksize": size})
-    batch, channels, *extents = node.fixed_shape(0, node.tensor(0, (), (4,)))
-    node.require(all(extent % size == 0 for extent in extents), f"has extents that {size} does not divide")
-    rows, columns = (extent // size for extent in extents)
-    blocks = relax.op.reshape(node.tensor(0), (batch, channels, rows, size, columns, size))
-    moved = relax.op.permute_dims(node.emit(blocks), [0, 1, 3, 5, 2, 4])
+    batch, channels, height, width = node.shape(node.tensor(0, (), (4,)))
+    rows, columns = height // size, width // size
+    parts = (batch, channels, rows, size, columns, size)
+    node.require_as_many((height, width), parts[2:])
+    blocks = relax.op.reshape(node.tensor(0), parts)
+    order = [0, 3, 5, 1, 2, 4] if mode == "DCR" else [0, 1, 3, 5, 2, 4]
+    moved = relax.op.permute_dims(node.emit(blocks), order)
     return relax.op.reshape(node.emit(moved), (batch, channels * size * size, rows, columns))
+
+
+@converts("", "DepthToSpace", (1, 1), "blocksize mode")
+def _depth_to_space(node: OnnxNode) -> relax.Expr:
+    """TVM's; the channels are those of whole blocks."""
+    size = node.integer("blocksize", None, 1) ** 2
+    _, channels, *_ = node.shape(node.tensor(0, (), (4,)))
+    node.require_as_many((channels,), (channels // size, size))
+    return node.by_tvm()

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import mul
 from typing import TYPE_CHECKING
 
 import numpy as np
 from tvm import relax, tirx
 
 from annotated_region.errors import ModelError
+from annotated_region.functions.extent_bounds import bounds_of
 from annotated_region.functions.extent_checks import extent_difference
+from annotated_region.functions.polynomials import are_equal
 from annotated_region.importing.equations import EntryEquations
 from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal
 from annotated_region.tvm_adapter.nodes import Constant
@@ -180,6 +184,18 @@ class OnnxNode:
             return
         difference = self.emit(relax.ShapeExpr([extent_difference(one, other)]))
         self.builder.match_cast(difference, relax.ShapeType([tirx.IntImm("int64", 0)]))
+
+    def require_as_many(self, given: Sequence[Extent], asked: Sequence[Extent]) -> None:
+        """Decline the node if the shapes never have equally many elements; check calls where they may."""
+        one, other = (reduce(mul, extents, 1) for extents in (given, asked))
+        why = f"reshapes {shape_text(given)} to {shape_text(asked)}, which has another number of elements"
+        self.require(not isinstance(other, int) or other < 2**63, why)
+        if are_equal(one, other):
+            return
+        is_empty = isinstance(other, int) and other == 0
+        least, most = bounds_of(one - other, least=0 if is_empty else 1)
+        self.require(least <= 0 <= most, why)
+        self.require_equal(one, other)
 
     def constant(self, expr: relax.Expr) -> np.ndarray | None:
         """The elements of an expression, if it is a constant of the model."""

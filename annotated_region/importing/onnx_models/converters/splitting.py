@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 
 from tvm import relax
 
+from annotated_region.functions.polynomials import are_equal
 from annotated_region.importing.onnx_models.converters.expand import extents_of_input
 from annotated_region.importing.onnx_models.converters.extent_numbers import numbers_of
 from annotated_region.importing.onnx_models.converters.node import OnnxNode, rank_of
 from annotated_region.importing.onnx_models.converters.registry import converts
 from annotated_region.importing.onnx_models.converters.slicing import require_order
-from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal
+from annotated_region.tvm_adapter.arithmetic import Extent
 
 __all__: list[str] = []
 
@@ -25,6 +27,7 @@ def _split(node: OnnxNode) -> relax.Expr:
     is_empty = 0 in known and not isinstance(node.shape(node.tensor(0))[_axis(node)], int)
     if sizes is not None and (is_empty or len(known) < len(sizes)):
         return _parts(node, sizes)
+    _require_whole(node, known or node.integers("split"))
     plain = node if given is None else node.with_input(1, relax.const(known, "int64"))
     return plain.by_tvm(tvm_custom={"num_outputs": len(node.proto.output)})
 
@@ -39,13 +42,7 @@ def _parts(node: OnnxNode, sizes: list[Extent]) -> relax.Expr:
     data = node.tensor(0)
     axis = _axis(node)
     ends = list(accumulate(sizes))
-    whole = node.shape(data)[axis]
-    if not provably_equal(ends[-1], whole):
-        node.require(
-            not all(isinstance(each, int) for each in (ends[-1], whole)),
-            f"splits an axis of {whole} elements into {', '.join(map(str, sizes))}",
-        )
-        node.require_equal(ends[-1], whole)
+    _require_sum(node, sizes, ends[-1])
     for size in sizes:
         require_order(node, 0, size)
     parts = [
@@ -53,6 +50,35 @@ def _parts(node: OnnxNode, sizes: list[Extent]) -> relax.Expr:
         for begin, end in zip([0, *ends], ends, strict=False)
     ]
     return relax.Tuple([node.emit(each) for each in parts])
+
+
+def _require_whole(node: OnnxNode, sizes: Sequence[int]) -> None:
+    """Check that parts of these sizes, or if there are none, of one size, are the whole axis.
+
+    TVM reads beyond the data, or leaves some out. The last part may be smaller since operator set 18.
+    """
+    data, count = node.inputs[0], len(node.proto.output)
+    if (
+        data is None
+        or not isinstance(data.ty, relax.TensorType)
+        or not isinstance(data.ty.shape, relax.ShapeExpr)
+    ):
+        return
+    if sizes:
+        _require_sum(node, sizes, sum(sizes))
+    elif node.opset < 18:
+        size = node.shape(data)[_axis(node)] // count
+        _require_sum(node, [size] * count, size * count)
+
+
+def _require_sum(node: OnnxNode, sizes: Sequence[Extent], total: Extent) -> None:
+    whole = node.shape(node.tensor(0))[_axis(node)]
+    if not are_equal(total, whole):
+        node.require(
+            not all(isinstance(each, int) for each in (total, whole)),
+            f"splits an axis of {whole} elements into {', '.join(map(str, sizes))}",
+        )
+        node.require_equal(total, whole)
 
 
 def _axis(node: OnnxNode) -> int:
