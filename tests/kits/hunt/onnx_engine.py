@@ -45,7 +45,10 @@ def _computed(engine: Engine, mod: tvm.IRModule, inputs: Sequence[np.ndarray]) -
 
 
 def _adds_bytes(func: relax.Function) -> bool:
-    """Whether a sum of two dequantized tensors is quantized, which ONNX Runtime computes as one operator."""
+    """Whether a sum of two dequantized tensors is quantized, which ONNX Runtime computes as one operator.
+
+    A ReLU between is none for it where zero is the least of the bytes.
+    """
     bound = relax.analysis.get_var2val(func)
 
     def made_by(name: str, expr: relax.Expr) -> relax.Call | None:
@@ -54,7 +57,9 @@ def _adds_bytes(func: relax.Function) -> bool:
         return value if is_made else None
 
     quantized = [call for call in (made_by("relax.quantize", each) for each in bound) if call is not None]
-    sums = [made_by("relax.add", call.args[0]) for call in quantized]
+    functions = [(call, made_by("relax.nn.relu", call.args[0])) for call in quantized]
+    data = [call.args[0] if function is None else function.args[0] for call, function in functions]
+    sums = [made_by("relax.add", each) for each in data]
     return any(
         each is not None and all(made_by("relax.dequantize", part) is not None for part in each.args)
         for each in sums
