@@ -43,6 +43,7 @@ NOT_IN_CHAINS = {
         "ccl.scatter_from_worker0 grad.avg_pool2d_backward grad.max_pool2d_backward grad.nll_loss_backward "
         "grad.take_backward grad.no_grad grad.start_checkpoint grad.end_checkpoint"
     ),
+    "its data has three axes, none of them of channels": "recurrent.loop",
     "TVM cannot lower it": "nn.pixel_shuffle ewise_fma",
 }
 

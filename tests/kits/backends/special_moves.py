@@ -6,6 +6,8 @@ import numpy as np
 from tvm import relax
 from tvm.relax import op
 
+from annotated_region.recurrent_loops.loop import LoopFunction, RecurrentLoop
+from annotated_region.recurrent_loops.op import attributes_of_loop, recurrent_loop
 from kits.backends.special_cases import CASES, Case, case
 
 __all__ = ["CASES", "WITHOUT_CASE", "Case"]
@@ -37,6 +39,21 @@ case(
 _grid = relax.const(np.random.default_rng(3).uniform(-0.9, 0.9, (1, 2, 3, 4)).astype("float32"))
 case("grid_sample", ((1, 2, 4, 4),), lambda x: op.image.grid_sample(x, _grid, "nearest", align_corners=True))
 case("grid_sample_linear", ((1, 2, 4, 4),), lambda x: op.image.grid_sample(x, _grid))
+case(
+    "recurrent_loop",
+    ((4, 2, 9),),
+    lambda x: relax.TupleGetItem(
+        recurrent_loop(
+            x,
+            relax.const(np.random.default_rng(8).standard_normal((3, 3, 16)).astype("float32")),
+            relax.const(np.full((2, 3), 0.25, "float32")),
+            **attributes_of_loop(
+                RecurrentLoop("GRU", 3, "float32", (LoopFunction("sigmoid"), LoopFunction("tanh")))
+            ),
+        ),
+        0,
+    ),
+)
 _ORDER = "NaN has no place in an order; topk has a case"
 _WHOLE = "of whole numbers"
 _NOTHING = "makes numbers of no operand"

@@ -20,7 +20,7 @@ _MOST_FUNCTIONS = 3
 
 
 def _loop(op: OpView) -> RecurrentLoop:
-    return loop_of_attributes(op.attrs, str(op.arg_tensor(0).dtype))
+    return loop_of_attributes(op.attrs, FLOAT)
 
 
 def _problems(op: OpView) -> Problems:
