@@ -18,7 +18,7 @@ every model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from annotated_region.backends.onnx_emitter.copies import copy_output
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
@@ -44,7 +44,8 @@ def crashing_rewrites(graph: Graph) -> tuple[str, ...]:
 
     ONNX Runtime 1.32 merges a transposition that moves the first axis into a product by constants, and packs
     constants of float16 for a kernel that the merged operator does not have: a segmentation fault. The
-    optimizer moves transpositions to the products first, so any of the graph counts.
+    optimizer moves transpositions to the products first, so any of the graph counts. The same where the
+    transposed data is cast from integers or truth values to the floats of a product.
     """
     moves = any(each.kind == "Transpose" and _moves_first_axis(each) for each in graph.operators)
     known = graph.constants.keys() | graph.weights.keys()
@@ -52,7 +53,27 @@ def crashing_rewrites(graph: Graph) -> tuple[str, ...]:
         each.kind == "MatMul" and each.inputs[1] in known and graph.dtypes[each.inputs[1]] == "float16"
         for each in graph.operators
     )
-    return (CRASHING,) if moves and multiplies else ()
+    return (CRASHING,) if moves and (multiplies or _multiplies_casts(graph)) else ()
+
+
+def _multiplies_casts(graph: Graph) -> bool:
+    """Whether an operand of a product is cast to floats, and transposed."""
+    makers = {name: each for each in graph.operators for name in each.outputs}
+    operands = (name for each in graph.operators if each.kind == "MatMul" for name in each.inputs)
+    for name in operands:
+        chain = list(_chain(makers, name))
+        is_cast = any(each.kind == "Cast" and "float" not in graph.dtypes[each.inputs[0]] for each in chain)
+        if is_cast and any(each.kind == "Transpose" and _moves_first_axis(each) for each in chain):
+            return True
+    return False
+
+
+def _chain(makers: Mapping[str, Operator], name: str) -> Iterator[Operator]:
+    """The operators that compute a value from the first of their operands."""
+    while name in makers:
+        operator = makers[name]
+        yield operator
+        name = operator.inputs[0] if operator.inputs else ""
 
 
 def _moves_first_axis(transposition: Operator) -> bool:
