@@ -20,10 +20,7 @@ __all__ = [
 RecurrentCell: TypeAlias = Literal["LSTM", "GRU", "RNN"]
 
 GATES: Mapping[RecurrentCell, int] = {"LSTM": 4, "GRU": 3, "RNN": 1}
-
-
 """The number of gates of each cell."""
-
 
 FUNCTIONS: Mapping[RecurrentCell, int] = {"LSTM": 3, "GRU": 2, "RNN": 1}
 """The number of activation functions of each cell."""

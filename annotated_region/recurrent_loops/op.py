@@ -21,6 +21,7 @@ from annotated_region.recurrent_loops.loop import (
     RecurrentLoop,
     tiles_of,
 )
+from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal
 from annotated_region.tvm_adapter.ops import register_relax_op, show_in_tvmscript
 from annotated_region.tvm_adapter.types import expect, shape_of, tensor_type
 
@@ -95,12 +96,19 @@ def _results_of(call: relax.Call, _context: object = None) -> tvm.ir.TupleType:
         The operands are not those of a loop with these attributes.
     """
     loop, gates = _loop_of(call), tensor_type(call.args[0])
-    length, batch, width = shape_of(call.args[0]).values
-    found = [*shape_of(call.args[1]).values, width, *shape_of(call.args[-1]).values[1:]]
+    length, batch, _ = shape_of(call.args[0]).values
     columns = GATES[loop.cell] * loop.hidden
-    expected = [GATES[loop.cell] * tiles_of(loop.hidden), loop.hidden, LANES, columns, loop.hidden]
-    if [each.value for each in found if isinstance(each, tvm.tirx.IntImm)] != expected:
-        raise OpInfoError(f"{LOOP} of {loop.hidden} columns reads operands of other shapes: {call}")
+    expected: dict[str, list[Extent]] = {
+        "gates": [length, batch, columns],
+        "weight": [GATES[loop.cell] * tiles_of(loop.hidden), loop.hidden, LANES],
+        "bias": [columns],
+        "peepholes": [3 * loop.hidden],
+        "lengths": [batch],
+    }
+    for name, operand in zip(loop.operands, call.args, strict=True):
+        wanted, found = expected.get(name, [batch, loop.hidden]), shape_of(operand).values
+        if len(wanted) != len(found) or not all(map(provably_equal, wanted, found)):
+            raise OpInfoError(f"{LOOP} of {loop.hidden} columns reads {name} of shape {found}, not {wanted}")
     last = relax.TensorType([batch, loop.hidden], gates.dtype)
     return tvm.ir.TupleType(
         [relax.TensorType([length, batch, loop.hidden], gates.dtype), *[last] * loop.states]

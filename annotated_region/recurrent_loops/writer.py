@@ -10,7 +10,7 @@ input is an op as always; what depends on the step before is a function::
                 state[b] = cell(gates[t, b], sums[b], state[b])
                 result[t, b] = state[b]
 
-Its parameters are the gates [length, batch, G * hidden], the weight in tiles (see `loop_products`), what a
+Its parameters are the gates [length, batch, G * hidden], the weight in tiles (see `products`), what a
 layer has of a bias of the state [G * hidden], peepholes [3 * hidden] and lengths [batch], and the initial
 states [batch, hidden]; its results are those of all steps [length, batch, hidden], and the last states. Half
 precision adds up in float32.

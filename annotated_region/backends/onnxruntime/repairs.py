@@ -18,7 +18,7 @@ every model.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from annotated_region.backends.onnx_emitter.copies import copy_output
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
@@ -34,6 +34,9 @@ _REMOVABLE = frozenset((
     "Tile", "Transpose", "Unsqueeze",
 ))  # fmt: skip
 
+
+# Operators through which no transposition is moved.
+_MAKING = frozenset(("Conv", "ConvTranspose", "Einsum", "Gather", "MatMul"))
 
 CRASHING = "MatmulTransposeFusion"
 """A pass of ONNX Runtime's optimizer after which some models end the process while they are loaded."""
@@ -57,23 +60,18 @@ def crashing_rewrites(graph: Graph) -> tuple[str, ...]:
 
 
 def _multiplies_casts(graph: Graph) -> bool:
-    """Whether an operand of a product is cast to floats, and transposed."""
-    makers = {name: each for each in graph.operators for name in each.outputs}
-    operands = (name for each in graph.operators if each.kind == "MatMul" for name in each.inputs)
-    for name in operands:
-        chain = list(_chain(makers, name))
-        is_cast = any(each.kind == "Cast" and "float" not in graph.dtypes[each.inputs[0]] for each in chain)
-        if is_cast and any(each.kind == "Transpose" and _moves_first_axis(each) for each in chain):
+    """Whether an operand of a product is cast to floats, and transposed, without another product between."""
+    cast: set[str] = set()
+    moved: set[str] = set()
+    for each in graph.operators:
+        if each.kind == "MatMul" and any(name in cast and name in moved for name in each.inputs):
             return True
+        data = each.inputs[0] if each.inputs and each.kind not in _MAKING else ""
+        if data in cast or (each.kind == "Cast" and "float" not in graph.dtypes[data]):
+            cast.update(each.outputs)
+        if data in moved or (each.kind == "Transpose" and _moves_first_axis(each)):
+            moved.update(each.outputs)
     return False
-
-
-def _chain(makers: Mapping[str, Operator], name: str) -> Iterator[Operator]:
-    """The operators that compute a value from the first of their operands."""
-    while name in makers:
-        operator = makers[name]
-        yield operator
-        name = operator.inputs[0] if operator.inputs else ""
 
 
 def _moves_first_axis(transposition: Operator) -> bool:

@@ -170,7 +170,7 @@ def test_what_a_rule_refuses_is_lowered_on_the_host():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"hidden": 7}, "reads operands of other shapes"),
+        ({"hidden": 7}, "of 7 columns reads gates of shape .*, not"),
         ({"functions": ["tanh", "relu"], "alphas": [0.0] * 2, "betas": [0.0] * 2}, "has 1 functions, not 2"),
         ({"cell": "Mamba"}, "these are not the attributes of"),
         ({"has_bias": True}, "reads gates, weight, bias, initial_0; it has 3 operands"),
@@ -181,4 +181,12 @@ def test_what_does_not_fit_is_no_call_of_the_op(change, message):
     attrs = {**dict(call.attrs.items()), **change}
     wrong = relax.Call(call.op, list(call.args), tvm.ir.make_node("ir.DictAttrs", **attrs))
     with pytest.raises(OpInfoError, match=message):
+        relax.BlockBuilder().normalize(wrong)
+
+
+def test_operands_of_another_batch_are_no_call_of_the_op():
+    _, call = raised_loop()
+    states = relax.const(np.zeros((5, 6), "float32"))
+    wrong = relax.Call(call.op, [*call.args[:-1], states], call.attrs)
+    with pytest.raises(OpInfoError, match="reads initial_0 of shape"):
         relax.BlockBuilder().normalize(wrong)

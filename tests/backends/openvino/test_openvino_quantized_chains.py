@@ -336,3 +336,20 @@ def test_only_summands_along_another_axis_read_a_copy(shape, copies):
     graph.outputs.append(Port(summed, "float32", (1, 2, 2, 2)))
     repair(graph)
     assert [each.kind for each in graph.operators].count("Max") == copies
+
+
+def test_a_part_that_many_joins_read_is_looked_at_once():
+    """Two ways through each of forty joins are a million million ways in all."""
+    graph = Graph("main", DIALECT)
+    for name, dtype in (("x", "float32"), ("s", "float32"), ("z", "uint8")):
+        graph.declare(name, dtype)
+    data, half = "x", graph.constant(np.asarray(0.5, "float32"))
+    for _ in range(40):
+        parts = [graph.add(kind, (data, half), 1, {})[0] for kind in ("Mul", "Add")]
+        (data,) = graph.add("Concat", parts, 1, {"axis": 0})
+    (rounded_data,) = graph.add(
+        "QuantizeLinear", (data, graph.constant(np.asarray(0.1, "float32")), "z"), 1, {}
+    )
+    graph.outputs.append(Port(rounded_data, "uint8", (None,)))
+    repair(graph)
+    assert [each.kind for each in graph.operators].count("Concat") == 40

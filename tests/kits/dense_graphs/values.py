@@ -213,9 +213,8 @@ def require_apart(left: Value, right: Value) -> None:
         return
     errors = [np.abs(value.sharp - value.clean) for value in (left, right)]
     gap = np.abs(left.clean - right.clean)
-    if np.any(
-        (gap > 0) & (gap <= 2 * (errors[0] + errors[1]))
-    ):  # half of the largest error is drawn at least
+    most = 2 * (errors[0] + errors[1])  # half of the largest error is drawn at least
+    if np.any((gap > 0) & (gap <= most)):
         raise UnfitValuesError("a decision depends on rounding")
 
 

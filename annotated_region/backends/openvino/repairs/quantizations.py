@@ -128,15 +128,16 @@ def _has_misread_factor(graph: Graph, sources: ValueSources, operator: Operator)
 def _joins_misread_factors(graph: Graph, sources: ValueSources, operator: Operator) -> bool:
     """Whether a part of joined data has factors with a negative one, or a clip behind several factors."""
     waiting = [operator.inputs[0]]
-    is_joined = False
+    parts: set[str] = set()  # each is looked at once, though many joins may read it
     while waiting:
-        name = waiting.pop()
-        if is_joined and _is_misread_part(graph, sources, name):
+        join = sources.makers.get(behind(sources, waiting.pop(), _LINES))
+        if join is None or join.kind != "Concat":
+            continue
+        further = [name for name in dict.fromkeys(join.inputs) if name not in parts]
+        if any(_is_misread_part(graph, sources, name) for name in further):
             return True
-        join = sources.makers.get(behind(sources, name, _LINES))
-        if join is not None and join.kind == "Concat":
-            is_joined = True
-            waiting.extend(dict.fromkeys(join.inputs))
+        parts.update(further)
+        waiting.extend(further)
     return False
 
 
