@@ -20,15 +20,22 @@ built = partial(engine_kit.built, "onnxruntime")
 BATCH = tirx.Var("n", "int64")
 
 
-@pytest.mark.parametrize("shape", [(2, 1, 16, 2), (1, 8, 6, 3), (1, 6, 6, 1), (BATCH, 6, 5, 2)], ids=str)
+@pytest.mark.parametrize("size", [(5, 7), (1, 2)], ids=str)
+@pytest.mark.parametrize(
+    "shape",
+    [(2, 1, 16, 2), (1, 8, 6, 3), (1, 6, 6, 1), (3, 6, 6, 1), (BATCH, 6, 5, 2), (BATCH, 6, 5, 1)],
+    ids=str,
+)
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-def test_a_cubic_image_between_transpositions(shape: tuple[Any, ...], layout: str) -> None:
+def test_a_cubic_image_between_transpositions(
+    shape: tuple[Any, ...], layout: str, size: tuple[int, int]
+) -> None:
     x = var("x", shape)
 
     def make(_: object) -> relax.Expr:
         if layout == "NHWC":
-            return op.image.resize2d(x, (5, 7), layout=layout, method="cubic")
-        turned = op.image.resize2d(op.permute_dims(x, [0, 3, 1, 2]), (5, 7), method="cubic")
+            return op.image.resize2d(x, size, layout=layout, method="cubic")
+        turned = op.image.resize2d(op.permute_dims(x, [0, 3, 1, 2]), size, method="cubic")
         return op.permute_dims(turned, [0, 2, 3, 1])
 
     mod = module([x], make)

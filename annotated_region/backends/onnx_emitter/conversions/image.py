@@ -109,19 +109,27 @@ def _cubic(emission: Emission, op: OpView, data: str, shapes: tuple[list[Dim], l
     """A cubic ``Resize`` of each channel as an image of its own.
 
     ONNX Runtime 1.32 moves transpositions across a ``Resize``, but refuses cubic ones of other axes than the
-    last two when they run. It moves none across a reshape.
+    last two when they run. It moves none across a reshape that changes the shape.
     """
     before, after = shapes
+    outer = _other_axes(before[0], before[1])
     resized = _resized(
         emission,
-        emission.reshape_to(data, [before[0] * before[1], 1, *before[2:]]),
-        [before[0] * before[1], 1, *after[2:]],
+        emission.reshape_to(data, [*outer, *before[2:]]),
+        [*outer, *after[2:]],
         mode="cubic",
         coordinate_transformation_mode=str(op.attrs["coordinate_transformation_mode"]),
         cubic_coeff_a=float(op.attrs["cubic_alpha"]),
         exclude_outside=int(op.attrs["cubic_exclude"]),
     )
     return emission.reshape_to(resized, after)
+
+
+def _other_axes(batch: Dim, channels: Dim) -> list[Dim]:
+    """As many images in other axes: a reshape to the same shape would be taken away."""
+    if not _is_same(channels, 1):
+        return [batch * channels, 1]
+    return [] if _is_same(batch, 1) else [1, batch]
 
 
 def _resized(emission: Emission, data: str, after: list[Dim], **attrs: object) -> str:
