@@ -9,6 +9,7 @@ import tvm
 from tvm import relax, tirx
 
 from annotated_region.functions.shape_variables import variables_in
+from annotated_region.importing.onnx_models.chosen_extents import chosen_type
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.onnx_importer import OnnxGraphImporter
 from annotated_region.tvm_adapter.types import expect, shape_vars_of
@@ -75,7 +76,22 @@ class BranchingImporter(OnnxGraphImporter):
     def _noted(self, nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
         for node in nodes:
             branch = self._branch_taken(node)
+            known = frozenset(self._shape_variables() if node.op_type == "If" else ())
             yield from super()._noted([node]) if branch is None else self._inlined(node, branch)
+            if node.op_type == "If" and branch is None:
+                self._name_extents(node, known)
+
+    def _name_extents(self, node: onnx.NodeProto, known: frozenset[tirx.Var]) -> None:
+        """Give the results of an `If` extents that are not those of both branches."""
+        for place, name in enumerate(node.output):
+            chosen = expect(relax.Var, self._nodes[name])
+            whole = self.bb.lookup_binding(chosen)
+            if isinstance(whole, relax.TupleGetItem):
+                whole = self.bb.lookup_binding(expect(relax.Var, whole.tuple_value))
+            ty = chosen_type(expect(relax.If, whole), place, known)
+            if ty is not None:
+                self._nodes[name] = self.bb.match_cast(chosen, ty)
+                self._originated(node, [self._nodes[name]])
 
     def _branch_taken(self, node: onnx.NodeProto) -> onnx.GraphProto | None:
         """The branch of an `If` whose condition is a constant, or asks whether an extent is 1."""

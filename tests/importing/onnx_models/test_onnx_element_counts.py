@@ -10,7 +10,7 @@ import onnx
 import onnxruntime
 import pytest
 import tvm
-from kits.importing.onnx_texts import HEAD, run
+from kits.importing.onnx_texts import HEAD, machine_of, run
 from kits.passes.preparation.preparation_kit import ops
 
 import annotated_region as ar
@@ -41,6 +41,10 @@ CASES = {
     "blocks of channels": (CHANNELS, (4, 16), (7,)),
 }
 
+UNEVEN = """<ir_version: 8, opset_import: ["" : 18]> g
+    (float[EXTENT] x) => (float[a] p, float[b] q, float[c] r, float[d] s) {
+        e, f, g, h = Split<num_outputs = 4>(x) p = Relu(e) q = Relu(f) r = Relu(g) s = Relu(h) }"""
+
 
 def numbers(*shape: int) -> np.ndarray:
     return np.random.default_rng(3).standard_normal(shape).astype("float32")
@@ -63,6 +67,31 @@ def test_calls_without_the_elements_that_are_asked_for_are_refused(name: str) ->
             session.run(None, dict(zip([each.name for each in model.graph.input], call, strict=True)))
         with pytest.raises(ValueError, match="extents for which its model is not defined"):
             machine["main"](*map(tvm.runtime.tensor, call))
+
+
+def test_a_last_part_may_be_smaller_and_empty_but_not_less() -> None:
+    """TVM asked for a negative number of elements, which ended in ``std::bad_alloc``."""
+    model = onnx.parser.parse_model(UNEVEN.replace("EXTENT", "n"))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    machine = machine_of(model, ["dnnl"])
+    for extent in range(11):
+        x = numbers(extent)
+        if extent - 3 * -(-extent // 4) < 0:
+            with pytest.raises(Exception, match="negative final split"):
+                session.run(None, {"x": x})
+            with pytest.raises(ValueError, match="extents for which its model is not defined"):
+                machine["main"](tvm.runtime.tensor(x))
+            continue
+        expected = session.run(None, {"x": x})
+        found = [each.numpy() for each in machine["main"](tvm.runtime.tensor(x))]
+        assert [each.tolist() for each in found] == [each.tolist() for each in expected]
+
+
+def test_parts_that_are_more_than_the_axis_are_refused_at_import() -> None:
+    with pytest.raises(
+        ar.ModelError, match=r"node 'e' \(Split\) splits an axis of 5 elements into 4 parts of 2"
+    ):
+        ar.from_onnx(onnx.parser.parse_model(UNEVEN.replace("EXTENT", "5")))
 
 
 NEVER = {

@@ -55,7 +55,8 @@ def _parts(node: OnnxNode, sizes: list[Extent]) -> relax.Expr:
 def _require_whole(node: OnnxNode, sizes: Sequence[int]) -> None:
     """Check that parts of these sizes, or if there are none, of one size, are the whole axis.
 
-    TVM reads beyond the data, or leaves some out. The last part may be smaller since operator set 18.
+    TVM reads beyond the data, or leaves some out. The last part may be smaller since operator set 18, but not
+    less than empty, as of 5 elements in 4 parts: three of 2 elements are more than the axis has.
     """
     data, count = node.inputs[0], len(node.proto.output)
     if (
@@ -66,9 +67,22 @@ def _require_whole(node: OnnxNode, sizes: Sequence[int]) -> None:
         return
     if sizes:
         _require_sum(node, sizes, sum(sizes))
-    elif node.opset < 18:
-        size = node.shape(data)[_axis(node)] // count
+        return
+    whole = node.shape(data)[_axis(node)]
+    if node.opset < 18:
+        size = whole // count
         _require_sum(node, [size] * count, size * count)
+        return
+    size = (whole + (count - 1)) // count
+    last = whole - size * (count - 1)
+    node.require(
+        not isinstance(last, int) or last >= 0,
+        f"splits an axis of {whole} elements into {count} parts of {size}",
+    )
+    if count > 2 and not are_equal(
+        whole // count * count, whole
+    ):  # half of an axis, rounded up, is part of it
+        require_order(node, 0, last)
 
 
 def _require_sum(node: OnnxNode, sizes: Sequence[Extent], total: Extent) -> None:
