@@ -7,6 +7,7 @@ import math
 import platform
 import shutil
 import subprocess
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -26,6 +27,24 @@ extern "C" void gauss_error(const float* from, float* to, int64_t size) {
 }
 extern "C" void logarithm(const float* from, float* to, int64_t size) {
   annotated_region_dnnl::logarithm_run(from, to, size);
+}
+extern "C" void sines(const float* from, float* to, int64_t size) {
+  annotated_region_dnnl::small_sine_run(from, to, size);
+}
+extern "C" void cosines(const float* from, float* to, int64_t size) {
+  annotated_region_dnnl::small_cosine_run(from, to, size);
+}
+extern "C" int are_small(const float* from, int64_t size) {
+  return annotated_region_dnnl::are_small_angles(from, size);
+}
+extern "C" void floors(const float* from, float* to, int64_t size) {
+  annotated_region_dnnl::floor_run(from, to, size);
+}
+extern "C" void ceilings(const float* from, float* to, int64_t size) {
+  annotated_region_dnnl::ceiling_run(from, to, size);
+}
+extern "C" void truncations(const float* from, float* to, int64_t size) {
+  annotated_region_dnnl::truncation_run(from, to, size);
 }
 extern "C" void all(const float* from, float* to, int64_t size) {
   annotated_region_dnnl::exponential_run(from, to, size);
@@ -49,7 +68,18 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 @pytest.mark.skipif(shutil.which("objdump") is None, reason="there is no disassembler")
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="there are clones for x86-64 only")
 @pytest.mark.parametrize(
-    "name", ["gauss_error_run", "exponential_run", "logarithm_run", "gelu_run", "half_power_run"]
+    "name",
+    [
+        *("gauss_error_run", "exponential_run", "logarithm_run", "gelu_run", "half_power_run"),
+        *(
+            "small_sine_run",
+            "small_cosine_run",
+            "are_small_angles",
+            "floor_run",
+            "ceiling_run",
+            "truncation_run",
+        ),
+    ],
 )
 def test_loops_for_avx2_work_on_whole_vectors(library: ctypes.CDLL, name: str) -> None:
     listing = subprocess.run(
@@ -87,6 +117,50 @@ def test_a_logarithm_is_the_nearest_number(library: ctypes.CDLL) -> None:
     numbers = np.concatenate([bits.view("float32"), np.linspace(0.99, 1.01, 20001, dtype="float32")])
     expected = np.array([math.log(float(number)) for number in numbers]).astype("float32")
     np.testing.assert_array_equal(computed(library, "logarithm", numbers), expected)
+
+
+def angles() -> np.ndarray:
+    """Of all exponents up to the largest angle, and next to the multiples of quarters of a circle."""
+    last = int(np.float32(1e6).view("uint32"))
+    bits = np.concatenate([np.arange(0, last, 9973), [1, last]]).astype("uint32")
+    quarters = (np.concatenate([np.arange(0, 20001), [636_619]]) * (math.pi / 2)).astype("float32")
+    beside = [np.nextafter(quarters, np.float32(side)) for side in (-np.inf, np.inf)]
+    sizes = np.concatenate([bits.view("float32"), quarters, *beside])
+    return np.concatenate([sizes, -sizes])
+
+
+@pytest.mark.parametrize(("name", "exact"), [("sines", math.sin), ("cosines", math.cos)])
+def test_a_sine_is_the_nearest_number(
+    library: ctypes.CDLL, name: str, exact: Callable[[float], float]
+) -> None:
+    numbers = angles()
+    expected = np.array([exact(float(number)) for number in numbers]).astype("float32")
+    found = computed(library, name, numbers)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+@pytest.mark.parametrize("number", [np.nextafter(np.float32(1e6), np.inf), -3e38, np.inf, -np.inf, np.nan])
+def test_one_large_angle_makes_a_run_one_for_the_c_library(library: ctypes.CDLL, number: float) -> None:
+    numbers = np.linspace(-1e6, 1e6, 21, dtype="float32")
+    pointer = numbers.ctypes.data_as(ctypes.c_void_p)
+    assert library.are_small(pointer, ctypes.c_int64(21)) == 1
+    numbers[17] = number
+    assert library.are_small(pointer, ctypes.c_int64(21)) == 0
+    assert library.are_small(pointer, ctypes.c_int64(17)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "exact"), [("floors", np.floor), ("ceilings", np.ceil), ("truncations", np.trunc)]
+)
+def test_roundings_keep_zeros_and_what_is_no_number(library: ctypes.CDLL, name: str, exact: np.ufunc) -> None:
+    edges = np.array(
+        [-0.0, -0.5, 0.5, 8388607.5, -8388607.5, 2.0**31, 3e38, np.inf, -np.inf, np.nan], "float32"
+    )
+    numbers = np.concatenate([edges, numbers_of_all_sizes()])
+    found = computed(library, name, numbers)
+    np.testing.assert_array_equal(found, exact(numbers))
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(exact(numbers)))
 
 
 @pytest.mark.parametrize(("name", "exact"), [("gauss_error", math.erf), ("powers", math.exp)])

@@ -347,16 +347,25 @@ void one_by_one(const float* from, float* to, int64_t size) {
   for (int64_t item = 0; item < size; ++item) to[item] = function(from[item]);
 }
 
+// By vectors, unless an angle of the run is so large that only the C library reduces it exactly.
+inline void sine_run(const float* from, float* to, int64_t size) {
+  are_small_angles(from, size) ? small_sine_run(from, to, size) : one_by_one<std::sin>(from, to, size);
+}
+
+inline void cosine_run(const float* from, float* to, int64_t size) {
+  are_small_angles(from, size) ? small_cosine_run(from, to, size) : one_by_one<std::cos>(from, to, size);
+}
+
 inline void error_function(Builder& builder, const NodeRow& node) { apply(builder, node, gauss_error_run, "erf"); }
 inline void exponential(Builder& builder, const NodeRow& node) { apply(builder, node, exponential_run, "exp"); }
 inline void logarithm(Builder& builder, const NodeRow& node) { apply(builder, node, logarithm_run, "log"); }
 inline void reciprocal_root(Builder& builder, const NodeRow& node) { apply(builder, node, reciprocal_root_run, "rsqrt"); }
 inline void gelu(Builder& builder, const NodeRow& node) { apply(builder, node, gelu_run, "gelu"); }
-inline void sine(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::sin>, "sine"); }
-inline void cosine(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::cos>, "cosine"); }
-inline void floor(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::floor>, "floor"); }
-inline void ceiling(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::ceil>, "ceiling"); }
-inline void truncation(Builder& builder, const NodeRow& node) { apply(builder, node, one_by_one<std::trunc>, "trunc"); }
+inline void sine(Builder& builder, const NodeRow& node) { apply(builder, node, sine_run, "sine"); }
+inline void cosine(Builder& builder, const NodeRow& node) { apply(builder, node, cosine_run, "cosine"); }
+inline void floor(Builder& builder, const NodeRow& node) { apply(builder, node, floor_run, "floor"); }
+inline void ceiling(Builder& builder, const NodeRow& node) { apply(builder, node, ceiling_run, "ceiling"); }
+inline void truncation(Builder& builder, const NodeRow& node) { apply(builder, node, truncation_run, "trunc"); }
 
 // 0 for no number, as TVM has it.
 inline float sign_of(float number) { return static_cast<float>((number > 0.0f) - (number < 0.0f)); }
