@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tvm import relax, tirx
 
+from annotated_region.origins import span_of
 from annotated_region.tvm_adapter.arithmetic import Extent
 from annotated_region.tvm_adapter.nodes import PrimExpr
 
@@ -15,21 +16,19 @@ _QUOTIENTS = (tirx.FloorDiv, tirx.FloorMod)
 _OTHERS = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Min, tirx.Max)
 
 
-def with_extent_checks(
-    function: relax.Function, equations: Sequence[tuple[PrimExpr, PrimExpr]]
-) -> relax.Function:
-    """The function with a check of the equations at its beginning; a call that breaks one fails.
+def with_extent_checks(function: relax.Function, differences: Sequence[PrimExpr]) -> relax.Function:
+    """The function with a check at its beginning that differences are 0; a call in which one is not fails.
 
     The check casts differences to 0, because TVM 0.27 replaces ``n`` by ``min(n, 128)`` endlessly if one is
     cast to the other. The shape is bound to a variable first, because TVM lowers shapes only in bindings.
     TVM computes all extents before it checks any, so divisors that may be 0 are replaced by 1 where they are.
     """
     builder = relax.BlockBuilder()
-    differences = relax.ShapeExpr([extent_difference(*equation) for equation in equations])
-    over = relax.Var("beyond_bounds", builder.normalize(differences).ty)
-    none = relax.ShapeType([tirx.IntImm("int64", 0)] * len(equations))
+    shape = relax.ShapeExpr(differences)
+    over = relax.Var("beyond_bounds", builder.normalize(shape).ty)
+    none = relax.ShapeType([tirx.IntImm("int64", 0)] * len(differences))
     check: Iterable[relax.Binding] = [
-        relax.VarBinding(over, differences),
+        relax.VarBinding(over, shape),
         relax.MatchCast(relax.Var("within_bounds", none), over, none),
     ]
     blocks = [relax.BindingBlock(list(check)), *function.body.blocks]
@@ -39,10 +38,10 @@ def with_extent_checks(
     )
 
 
-def extent_difference(one: Extent, other: Extent) -> PrimExpr:
-    """What a check of an equation casts to 0."""
+def extent_difference(one: Extent, other: Extent, origin: str = "") -> PrimExpr:
+    """What a check of an equation casts to 0, and the origin that needs it, which a message names."""
     left, right = (tirx.IntImm("int64", each) if isinstance(each, int) else each for each in (one, other))
-    return tirx.Sub(without_traps(left), without_traps(right))
+    return tirx.Sub(without_traps(left), without_traps(right), span_of(origin) if origin else None)
 
 
 def without_traps(extent: PrimExpr) -> PrimExpr:

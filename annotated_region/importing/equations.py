@@ -15,7 +15,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-from annotated_region.functions.extent_checks import with_extent_checks
+from annotated_region.functions.extent_checks import extent_difference, with_extent_checks
 from annotated_region.functions.polynomials import PAIRS
 from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal, visit
 from annotated_region.tvm_adapter.nodes import PrimExpr
@@ -39,6 +39,8 @@ class Equations:
     ----------
     pairs
         The pairs, in the order in which they were first required.
+    origins
+        For each pair, the origin that required it first; empty for none.
     numbers
         Those of a result of several operations and a number.
     extents
@@ -47,19 +49,20 @@ class Equations:
     """
 
     pairs: list[tuple[PrimExpr, PrimExpr]] = field(default_factory=list)
+    origins: list[str] = field(default_factory=list)
     numbers: list[tuple[PrimExpr, tirx.IntImm]] = field(default_factory=list)
     extents: dict[int, list[PrimExpr]] = field(default_factory=dict)
 
-    def require(self, one: Extent, other: Extent) -> None:
-        """Note that two extents must be equal."""
+    def require(self, one: Extent, other: Extent, *, origin: str = "") -> None:
+        """Note that two extents must be equal, for the sake of an origin."""
         for extent in (one, other):
-            self.require_divisors(extent)
-        self._note(one, other)
+            self.require_divisors(extent, origin=origin)
+        self._note(one, other, origin)
 
-    def require_divisors(self, extent: Extent) -> None:
+    def require_divisors(self, extent: Extent, *, origin: str = "") -> None:
         """Note that what an extent is divided by must be at least 1."""
         for divisor in symbolic_divisors(extent):
-            self._note(tirx.Min(divisor, tirx.IntImm("int64", 1)), 1)
+            self._note(tirx.Min(divisor, tirx.IntImm("int64", 1)), 1, origin)
 
     def note_extents(self, shape: Sequence[Extent]) -> None:
         """Note that numbers are the extents of a tensor."""
@@ -83,17 +86,20 @@ class Equations:
         is_kept = left.same_as(extent.a) and right.same_as(extent.b)
         return extent if is_kept else _COMPUTING[type(extent)](left, right)
 
-    def _note(self, one: Extent, other: Extent) -> None:
+    def _note(self, one: Extent, other: Extent, origin: str) -> None:
         pair = (_expression(one), _expression(other))
         if not any(all(map(tvm_ffi.structural_equal, pair, known)) for known in self.pairs):
             self.pairs.append(pair)
+            self.origins.append(origin)
             if isinstance(pair[0], PAIRS) and isinstance(pair[1], tirx.IntImm):
                 self.numbers.append((pair[0], pair[1]))
 
     def checked_by(self, mod: tvm.IRModule) -> tvm.IRModule:
         """The module, whose ``main`` now checks the equations first."""
         if self.pairs:
-            mod["main"] = with_extent_checks(mod["main"], self.pairs)
+            needed = zip(self.pairs, self.origins, strict=True)
+            differences = [extent_difference(*pair, origin) for pair, origin in needed]
+            mod["main"] = with_extent_checks(mod["main"], differences)
         return mod
 
 

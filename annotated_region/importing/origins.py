@@ -58,7 +58,7 @@ class OnnxOrigins:
     """The origins of the nodes of an ONNX model, and their results.
 
     The origin of a node is its name. If it has none, or the name is not unique, it is its type
-    and its first output, ``"Conv:conv1_out"``, which is unique in a graph.
+    and the first output that it has, ``"Conv:conv1_out"``, which is unique in a graph.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class OnnxOrigins:
     def _called(self, node: onnx.NodeProto) -> str:
         if node.name and self._names[node.name] == 1:
             return str(node.name)
-        return f"{node.op_type}:{node.output[0] if node.output else ''}"
+        return f"{node.op_type}:{next(filter(None, node.output), '')}"
 
 
 def _nodes_in(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:

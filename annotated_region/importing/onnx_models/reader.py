@@ -153,7 +153,7 @@ def _imported(
         warnings.simplefilter("ignore", UserWarning)
         used = opset if used is None else used
         equations = EntryEquations(Equations(), lambda extent: importer.is_known_at_entry(extent))  # noqa: PLW0108 - made below
-        convert = partial(converted_by_us, name, used, equations)
+        convert = partial(converted_by_us, name, used, equations, origins.origin_of)
         importer = UnrollingImporter(name, convert, origins.note, **given)
         mod = _converted(importer, graph, used, name)
     require_known_types(mod, name)

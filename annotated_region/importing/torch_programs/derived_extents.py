@@ -25,7 +25,7 @@ from tvm.sym import detect_linear_equation
 
 from annotated_region.errors import ModelError
 from annotated_region.functions.extent_bounds import LOWER_BOUNDS, UPPER_BOUNDS
-from annotated_region.functions.extent_checks import with_extent_checks
+from annotated_region.functions.extent_checks import extent_difference, with_extent_checks
 from annotated_region.tvm_adapter.arithmetic import visit
 from annotated_region.tvm_adapter.nodes import PrimExpr
 from annotated_region.tvm_adapter.types import tensor_type
@@ -87,7 +87,9 @@ def with_derived_extents(function: relax.Function) -> relax.Function:
     blocks = [relax.BindingBlock(bindings), *function.body.blocks]
     body = builder.normalize(relax.SeqExpr(blocks, function.body.body, function.body.span))
     changed = relax.Function(params, body, function.ret_ty, function.is_pure, function.attrs, function.span)
-    wanted = [(each.variable, solved[each.symbol] * each.factor + each.term) for each in found]
+    wanted = [
+        extent_difference(each.variable, solved[each.symbol] * each.factor + each.term) for each in found
+    ]
     return with_extent_checks(_with_bounds(changed, found), wanted)
 
 

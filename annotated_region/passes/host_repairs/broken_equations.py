@@ -6,8 +6,9 @@
     match_cast(beyond_bounds, Shape([0]))             match_cast(tensor_to_shape(checked), Shape([0]))
 
 ``main_extents`` is a loop-level function that asserts each equation with a text of its own, and makes zeros.
-A call that breaks one fails with that text, as a ``ValueError``, also in a process without this package. TVM
-0.27.0 says ``Check failed: input_shape[i] == reg (1 vs. 0) : ErrorContext(match_cast, ty=R.Shape([0]))``.
+A call that breaks one fails with that text, as a ``ValueError``, also in a process without this package. It
+names the node that needs the equation, if the number has an origin. TVM 0.27.0 says ``Check failed:
+input_shape[i] == reg (1 vs. 0) : ErrorContext(match_cast, ty=R.Shape([0]))``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tvm import relax, te, tirx
 
 from annotated_region.functions.modules import functions_to_partition
 from annotated_region.functions.shape_variables import variables_in
+from annotated_region.origins import recorded_origin
 from annotated_region.tvm_adapter.nodes import PrimExpr, TextConstant
 from annotated_region.tvm_adapter.types import expect
 
@@ -71,13 +73,15 @@ def _messages(
     for number in differences:
         sides = (number.a, number.b) if isinstance(number, tirx.Sub) else (number, 0)
         left, right = (_SCRIPT.sub(r"\1", str(side)) for side in sides)
+        origin = recorded_origin(number)
+        needed = "" if origin is None else f" for {origin!r}"
         known = [
             f"{each.name} is {places.get(each, 'computed in the call')}" for each in variables_in(number)
         ]
         yield (
             number,
             f"{name!r} is called with inputs of extents for which its model is not defined: {left} must be "
-            f"{right}, where {' and '.join(known)}; pass inputs for which this holds",
+            f"{right}{needed}, where {' and '.join(known)}; pass inputs for which this holds",
         )
 
 

@@ -30,7 +30,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from annotated_region.functions.extent_bounds import LOWER_BOUNDS, UPPER_BOUNDS, stated_bounds
-from annotated_region.functions.extent_checks import with_extent_checks
+from annotated_region.functions.extent_checks import extent_difference, with_extent_checks
 from annotated_region.functions.retyping import Emit, retyped
 from annotated_region.passes.preparation.elements.element_reader import is_bounded, is_number
 from annotated_region.passes.preparation.reads import annotated_variables
@@ -52,7 +52,7 @@ def resolve_lengths(function: relax.Function) -> relax.Function:
         return function
     resolver = _Resolver(bounds)
     resolved = retyped(function, resolver.rewritten)
-    turned = [(simple, extent) for extent, simple in resolver.equations]
+    turned = [extent_difference(simple, extent) for extent, simple in resolver.equations]
     return with_extent_checks(resolved, turned) if turned else resolved
 
 

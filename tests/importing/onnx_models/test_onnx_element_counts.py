@@ -10,10 +10,12 @@ import onnx
 import onnxruntime
 import pytest
 import tvm
+from kits.host_machines import linked_machine
 from kits.importing.onnx_texts import HEAD, machine_of, run
 from kits.passes.preparation.preparation_kit import ops
 
 import annotated_region as ar
+from annotated_region.host_targets import UNOPTIMIZED
 
 BLOCKS = """(float[n, 16] x) => (float[a, b, c] y)
     <int64[1] zero = {0}, int64[1] eight = {8}, int64[1] seven = {SEVEN}, int64[2] rest = {8, 16}> {
@@ -92,6 +94,28 @@ def test_parts_that_are_more_than_the_axis_are_refused_at_import() -> None:
         ar.ModelError, match=r"node 'e' \(Split\) splits an axis of 5 elements into 4 parts of 2"
     ):
         ar.from_onnx(onnx.parser.parse_model(UNEVEN.replace("EXTENT", "5")))
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_refused_calls_name_the_node(isolated: bool) -> None:
+    """As reports do, by its name, or by its type and first result."""
+    model = onnx.parser.parse_model(
+        HEAD
+        + """(float[n, 4] x, int64[2] t) => (float[a, b] y) {
+            z, w = Split(x) v = Concat<axis = 0>(z, w) r = Reshape(v, t) y = Relu(r) }"""
+    )
+    model.graph.node[2].name = "/encoder/Reshape"
+    machine = linked_machine(
+        ar.build(ar.partition(ar.from_onnx(model, isolated=isolated), ["dnnl"]), UNOPTIMIZED)
+    )
+    shape = np.array([2, 12])
+    for rows, message in [
+        (5, r"not defined: n // 2 \* 2 must be n for 'Split:z', where n is extent 0 of x"),
+        (4, r"must be .* for '/encoder/Reshape', where .* computed in the call"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            machine["main"](*map(tvm.runtime.tensor, (numbers(rows, 4), shape)))
+    assert machine["main"](*map(tvm.runtime.tensor, (numbers(6, 4), shape))).shape == (2, 12)
 
 
 NEVER = {

@@ -88,8 +88,8 @@ SKIP = """(float[n, 2, h, w] x) => (float[a, b, c, d] y) <float[4] k = {1.0, 1.0
     y = Relu(e)
 }"""
 BROKEN = (
-    r"'main' is called with inputs of extents for which its model is not defined: h // 2 \* 2 must be h, "
-    r"where h is extent 2 of x; pass inputs for which this holds"
+    r"'main' is called with inputs of extents for which its model is not defined: "
+    r"h // 2 \* 2 must be h for 'Add:s', where h is extent 2 of x; pass inputs for which this holds"
 )
 
 
@@ -108,7 +108,8 @@ def test_batches_with_a_name_for_each_input() -> None:
     inputs = (numbers(4, 3), numbers(4, 3), numbers(3, 2), numbers(4, 2))
     assert not any("ndim" in line for line in module_of(TWO_BATCHES).script().splitlines())
     machine = run(TWO_BATCHES, [], inputs)
-    with pytest.raises(ValueError, match="m must be n, where m is extent 0 of z and n is extent 0 of x"):
+    message = "m must be n for 'Mul:s', where m is extent 0 of z and n is extent 0 of x"
+    with pytest.raises(ValueError, match=message):
         machine["main"](*map(runtime.tensor, (numbers(4, 3), numbers(2, 3), *inputs[2:])))
 
 
@@ -117,7 +118,7 @@ SQUEEZED = "(float[n, k, 3] x) => (float[a, b] y) <int64[1] at = {-2}> { r = Rel
 
 def test_a_symbolic_axis_is_squeezed_where_it_has_one_element() -> None:
     machine = run(SQUEEZED, [], (numbers(2, 1, 3),), (numbers(1, 1, 3),))
-    with pytest.raises(ValueError, match="k must be 1, where k is extent 1 of x"):
+    with pytest.raises(ValueError, match="k must be 1 for 'Squeeze:y', where k is extent 1 of x"):
         machine["main"](runtime.tensor(numbers(2, 2, 3)))
 
 
@@ -280,7 +281,7 @@ def test_a_squeeze_of_an_axis_that_each_call_is_checked_for(opset: int, otherwis
         return
     run_model(model, [], (numbers(4, 1, 3),), (numbers(2, 1, 3),))
     main = relax.VirtualMachine(ar.build(ar.from_onnx(model)), runtime.cpu())["main"]
-    with pytest.raises(ValueError, match="x_1 must be 1, where x_1 is extent 1 of x"):
+    with pytest.raises(ValueError, match="x_1 must be 1 for 'Squeeze:z_1', where x_1 is extent 1 of x"):
         main(runtime.tensor(numbers(4, 2, 3)))
 
 
@@ -326,7 +327,7 @@ def test_a_state_of_one_row_asks_for_batches_of_one() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     machine = machine_of(model)
     machine["main"](runtime.tensor(numbers(3, 1, 2)), runtime.tensor(numbers(1, 1, 4)))
-    with pytest.raises(ValueError, match="1 must be n, where n is extent 1 of x"):
+    with pytest.raises(ValueError, match="1 must be n for 'GRU:y', where n is extent 1 of x"):
         machine["main"](runtime.tensor(numbers(3, 2, 2)), runtime.tensor(numbers(1, 1, 4)))
 
 

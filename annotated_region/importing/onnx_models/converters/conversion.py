@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tvm import relax
@@ -58,6 +58,7 @@ from annotated_region.importing.onnx_models.converters.extent_numbers import wit
 from annotated_region.importing.onnx_models.converters.folding import folded
 from annotated_region.importing.onnx_models.converters.node import OnnxNode
 from annotated_region.importing.onnx_models.converters.registry import CONVERTERS
+from annotated_region.origins import bounded
 
 if TYPE_CHECKING:
     import onnx
@@ -96,6 +97,7 @@ def converted_by_us(
     model: str,
     opset: int,
     equations: EntryEquations,
+    origin_of: Callable[[onnx.NodeProto], str],
     node: onnx.NodeProto,
     inputs: Sequence[relax.Expr | None],
     builder: relax.BlockBuilder,
@@ -104,7 +106,8 @@ def converted_by_us(
     """The expression of a node of the model that messages call `model`; None if TVM should convert it.
 
     Nodes with constant operands are folded first, even if a converter exists. The inputs of others get the
-    extents that the model relies on, as far as `equations` can be checked.
+    extents that the model relies on, as far as `equations` can be checked; errors in a call name the node as
+    `origin_of` does.
 
     Raises
     ------
@@ -115,7 +118,9 @@ def converted_by_us(
     if known is not None:
         return known
     where = f"{model} cannot be imported: {node_label(node)}"
-    given = OnnxNode(node, where, tuple(inputs), builder, standard, equations, opset)
+    given = OnnxNode(
+        node, where, bounded(origin_of(node)), tuple(inputs), builder, standard, equations, opset
+    )
     agreed = given if domain_of(node) else agreeing(with_tensors(given))
     converter = CONVERTERS.get((domain_of(node), node.op_type))
     if converter is None:

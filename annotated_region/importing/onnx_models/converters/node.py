@@ -45,6 +45,8 @@ class OnnxNode:
         The node in the model.
     where
         The name of the node and its model, for messages.
+    origin
+        The name of the node in reports, and in errors of calls.
     inputs
         A typed expression for each input, None for an omitted one.
     builder
@@ -59,6 +61,7 @@ class OnnxNode:
 
     proto: onnx.NodeProto
     where: str
+    origin: str
     inputs: Sequence[relax.Expr | None]
     builder: relax.BlockBuilder
     standard: StandardOp
@@ -180,9 +183,9 @@ class OnnxNode:
     def require_equal(self, one: Extent, other: Extent) -> None:
         """Check in each call that extents are equal: at its beginning, or here, before what reads them."""
         if self.equations.can_check(one, other):
-            self.equations.known.require(one, other)
+            self.equations.known.require(one, other, origin=self.origin)
             return
-        difference = self.emit(relax.ShapeExpr([extent_difference(one, other)]))
+        difference = self.emit(relax.ShapeExpr([extent_difference(one, other, self.origin)]))
         self.builder.match_cast(difference, relax.ShapeType([tirx.IntImm("int64", 0)]))
 
     def require_as_many(self, given: Sequence[Extent], asked: Sequence[Extent]) -> None:
