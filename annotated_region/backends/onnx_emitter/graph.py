@@ -84,7 +84,7 @@ class Graph:
     open_sums
         The matrix products whose number of summands is symbolic, and may be 0.
     single_columns
-        The convolutions of one channel with strides between columns whose result may have a single column.
+        The convolutions with strides between columns whose result may have a single column.
     single_pixels
         The convolutions of each channel by itself whose result has symbolic extents, and may have one pixel.
     repeated_images

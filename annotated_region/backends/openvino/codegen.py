@@ -64,7 +64,7 @@ def generate(
     settings = CompileSettings.of(options or {})
     models = emit_all(functions, DIALECT, constant_names)
     for model in models:
-        repair(model.graph)
+        repair(model.graph, settings.precision)
         require_kept_constants(model)
     if unavailable() is None:
         for model in shown(models, lambda each: each.symbol):

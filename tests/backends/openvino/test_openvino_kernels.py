@@ -287,6 +287,23 @@ def test_what_a_softmax_makes_is_repeated(shape, axis, repeats):
         np.testing.assert_allclose(found, np.tile(wanted, repeats), rtol=1e-5)
 
 
+@pytest.mark.parametrize("function", ["exp", "add"])
+@pytest.mark.parametrize("repeats", [(1, 2, 1, 1), (1, 3, 1, 1), (1, 2, 1, 2)])
+def test_what_a_softmax_makes_of_one_channel_of_a_known_size_is_repeated(repeats, function):
+    """OpenVINO 2026.4 repeats pixels instead of the channel, if what the softmax reads is computed, too."""
+    x = var("x", (1, 1, 2, 3))
+
+    def made(builder):
+        scores = builder.emit(op.exp(x) if function == "exp" else op.add(x, x))
+        return op.tile(builder.emit(op.nn.softmax(scores, -1)), repeats)
+
+    main = relax.VirtualMachine(ar.build(ar.partition(module([x], made), ["openvino"])), tvm.cpu())["main"]
+    data = RNG.standard_normal((1, 1, 2, 3)).astype("float32")
+    scores = np.exp(np.exp(data) if function == "exp" else data + data)
+    found = main(tvm.runtime.tensor(data)).numpy()
+    np.testing.assert_allclose(found, np.tile(scores / scores.sum(-1, keepdims=True), repeats), rtol=1e-5)
+
+
 def test_a_difference_of_a_convolution_from_its_input_is_not_fused():
     x, w = var("x", (tirx.Var("n", "int64"), 1, 2, 1)), var("w", (1, 1, 2, 1))
 

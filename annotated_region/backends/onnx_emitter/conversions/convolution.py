@@ -55,13 +55,12 @@ def _converted(emission: Emission, op: OpView, kind: str, channels: str, more: d
 
 
 def _may_make_a_single_column(op: OpView) -> bool:
-    """Whether a convolution of one channel, with strides between columns, may make a single column."""
+    """Whether a convolution with strides between columns may make a single column."""
     attrs = op.attrs
-    if len(attrs["strides"]) == 1 or attrs["strides"][-1] == 1 or attrs["groups"] != 1:
+    if len(attrs["strides"]) == 1 or attrs["strides"][-1] == 1:
         return False
-    channels = extents_of(op.arg_types[1])[attrs["kernel_layout"].index("I")]
     width = extents_of(op.out_tensor)[(attrs["out_layout"] or attrs["data_layout"]).index("W")]
-    return channels == 1 and (width == 1 if isinstance(width, int) else bounds_of(width, least=1)[0] <= 1)
+    return width == 1 if isinstance(width, int) else bounds_of(width, least=1)[0] <= 1
 
 
 def _may_make_a_pixel(op: OpView) -> bool:

@@ -6,12 +6,6 @@ One for each channel is folded rightly, and needs no copy:
     m = Mul(x, [2, 0.5]), y = Conv(m, w)        wrong, if w is two wide
     m = Mul(x, [2, 0.5]), c = Max(m, m), y = Conv(c, w)        right
 
-A convolution of one channel with strides between columns is computed in the first row only, if its result has
-a single column, on processors with AVX-512 (not with AVX2):
-
-    y = Conv(x, w)        wrong, if x is (1, 1, 4, 2), w is (32, 1, 2, 2), and the strides are (1, 3)
-    y = Conv(Pad(x), Pad(w))        right, with a second channel of zeros
-
 A difference from a convolution of each channel by itself is fused with it; of symbolic extents, and one pixel
 of one image, it is wrong if a function with a constant for each channel is behind:
 
@@ -51,8 +45,6 @@ import math
 import sys
 from collections.abc import Iterator
 
-import numpy as np
-
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
 from annotated_region.backends.openvino.repairs.sources import (
     CONVOLUTIONS,
@@ -86,22 +78,6 @@ def _apart_from_factors(graph: Graph, sources: ValueSources, operator: Operator)
     if not _is_scaled_by_pixels(graph, sources, operator.inputs[0], pixel_axes):
         return (operator,)
     return reading_a_copy(graph, operator, operator.inputs[0])
-
-
-def _with_two_channels(graph: Graph, _sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; a convolution of one channel whose result may have a single column gets one of zeros."""
-    if operator.kind != "Conv" or not graph.single_columns.intersection(operator.outputs):
-        return (operator,)
-    axes = len(expect(list, operator.attrs["strides"])) + 2
-    pads = graph.constant(np.eye(1, 2 * axes, axes + 1, dtype="int64").reshape(-1))
-    padded = [graph.declare(graph.fresh("padded"), graph.dtypes[name]) for name in operator.inputs]
-    return (
-        *(
-            Operator("Pad", (name, pads), (wide,), {})
-            for name, wide in zip(operator.inputs, padded, strict=True)
-        ),
-        Operator("Conv", tuple(padded), operator.outputs, operator.attrs),
-    )
 
 
 def _apart_from_pixels(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
@@ -213,7 +189,6 @@ def _besides(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 CONVOLUTION_REPAIRS: tuple[Repair, ...] = (
     _apart_from_factors,
-    _with_two_channels,
     _apart_from_pixels,
     _apart_from_sums,
     _apart_from_views,

@@ -12,12 +12,14 @@ An absolute value is computed before its inputs are joined, though others read w
     c = Concat(a, b), y = Mul(c, Abs(Max(c, c)))        right
 
 Repetitions along several axes of a tensor of symbolic extents may be in another order, and so may be those
-along one axis of images of one channel or pixel that a pool, a softmax or a local norm makes:
+along one axis of images of one channel or pixel that a pool, a softmax or a local norm makes; behind a
+softmax of what is computed, those of fixed extents, too:
 
     y = Tile(x, [1, 2, 1, 2, 1])        wrong, if x is (n, 1, 2, 1, 2)
     t = Tile(x, [1, 2, 1, 1, 1]), y = Tile(Max(t, t), [1, 1, 1, 2, 1])        right
     y = Tile(MaxPool(x), [1, 2, 1, 1])        wrong, if x is (n, 3, 1, 1)
     p = MaxPool(x), y = Tile(Max(p, p), [1, 2, 1, 1])        right
+    y = Tile(Softmax(Exp(x)), [1, 2, 1, 1])        wrong, if x is (1, 1, 2, 3)
 
 A matrix product without summands is fused with a function behind it: the result is not written, and the
 process ends in the next call:
@@ -176,14 +178,16 @@ def _apart_from_joined(graph: Graph, sources: ValueSources, operator: Operator) 
     return reading_a_copy(graph, operator, data) if is_joined and readers > 1 else (operator,)
 
 
-def _by_axes(graph: Graph, _sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
-    """The operator; repetitions of symbolic extents are made along one axis after the other, of copies."""
-    is_open = any(not isinstance(extent, int) for port in graph.inputs for extent in port.shape)
-    if operator.kind != "Tile" or not is_open:
+def _by_axes(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; repetitions read a copy; those of symbolic extents are made axis by axis."""
+    if operator.kind != "Tile" or sources.constants.issuperset(operator.inputs):
         return (operator,)
     data, counts = operator.inputs
     repeats = graph.constants.get(counts)
-    if repeats is None or 0 in repeats:
+    is_open = any(not isinstance(extent, int) for port in graph.inputs for extent in port.shape)
+    if not is_open and data not in sources.makers:
+        return (operator,)
+    if not is_open or repeats is None or 0 in repeats:
         return reading_a_copy(graph, operator, data)
     parts: list[Operator] = []
     axes = np.flatnonzero(repeats > 1).tolist() or [0]

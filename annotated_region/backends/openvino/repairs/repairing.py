@@ -17,12 +17,25 @@ from annotated_region.backends.openvino.repairs.quantizations import QUANTIZATIO
 from annotated_region.backends.openvino.repairs.quantized import FACTOR_REPAIRS, SCALE_REPAIRS
 from annotated_region.backends.openvino.repairs.sequences import give_sequences_their_own
 from annotated_region.backends.openvino.repairs.sources import QUANTIZED, ValueSources
+from annotated_region.backends.openvino.repairs.tiles import (
+    BYTE_TILE_REPAIRS,
+    ROUNDED_TILE_REPAIRS,
+    TILE_REPAIRS,
+)
 
 __all__ = ["repair"]
 
 
-def repair(graph: Graph) -> None:
-    """Insert copies and write operators otherwise where OpenVINO needs it; the graph computes the same."""
+def repair(graph: Graph, precision: str = "f32") -> None:
+    """Insert copies and write operators otherwise where OpenVINO needs it; the graph computes the same.
+
+    Parameters
+    ----------
+    graph
+        The graph of a region.
+    precision
+        That of its products; see `CompileSettings`.
+    """
     write_local_responses(graph)
     give_sequences_their_own(graph)
     with_infinities(graph)
@@ -33,9 +46,12 @@ def repair(graph: Graph) -> None:
     for port in graph.outputs:
         if is_shared_view(graph, sources, port.name):
             copy_output(graph, port, f"{port.name}_view")
-    parts = REPAIRS + CONVOLUTION_REPAIRS
+    parts = REPAIRS + CONVOLUTION_REPAIRS + TILE_REPAIRS
+    if precision != "f32":
+        parts += ROUNDED_TILE_REPAIRS
     if is_quantized:
         parts = SCALE_REPAIRS + parts + FACTOR_REPAIRS + QUANTIZATION_REPAIRS + JOIN_REPAIRS + SUMMAND_REPAIRS
+        parts += BYTE_TILE_REPAIRS
     for part in parts:
         graph.operators = [each for operator in graph.operators for each in part(graph, sources, operator)]
         sources = ValueSources.of(graph)  # what was repaired before is read as a copy

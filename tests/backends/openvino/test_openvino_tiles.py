@@ -1,0 +1,132 @@
+"""Convolutions of bytes and of bfloat16, which OpenVINO computes in tiles where there is AMX."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+from kits.backends.engine_kit import call
+from kits.backends.openvino_kit import needs_openvino
+from kits.onnx_nodes import Node, by_onnx_runtime, model_of_nodes
+from tvm import relax
+
+import annotated_region as ar
+from annotated_region.backends.onnx_emitter.graph import Graph
+from annotated_region.backends.openvino.kernels import DIALECT
+from annotated_region.backends.openvino.repairs.repairing import repair
+from annotated_region.host_targets import UNOPTIMIZED
+
+STEP = np.float32(0.02)
+
+
+def in_bytes(data, kernel, zero, **attrs):
+    """A convolution of bytes by bytes."""
+    constants = {"s": STEP, "z": np.uint8(zero), "w": kernel, "ws": np.float32(0.01), "wz": np.int8(0)}
+    nodes = [
+        Node("QuantizeLinear", "x s z", "q"),
+        Node("DequantizeLinear", "q s z", "d"),
+        Node("DequantizeLinear", "w ws wz", "k"),
+        Node("Conv", "d k", **attrs),
+    ]
+    return model_of_nodes(nodes, {"x": data}, {name: np.asarray(each) for name, each in constants.items()})
+
+
+def answer(model: onnx.ModelProto, *arrays, **options):
+    partitioned = ar.partition(ar.from_onnx(model), ["openvino"])
+    built = ar.build(partitioned, UNOPTIMIZED, options={"openvino": options})
+    return call(relax.VirtualMachine(built, tvm.cpu()), *arrays)[0]
+
+
+def drawn(shape, kernel):
+    """Data far from the ties of their quantization, and a kernel of bytes."""
+    rng = np.random.default_rng(0)
+    data = (rng.integers(-120, 120, shape) + np.float32(0.25)).astype("float32") * STEP
+    return data, rng.integers(-100, 100, kernel).astype("int8")
+
+
+def require_right(model: onnx.ModelProto, data: np.ndarray, **options) -> None:
+    (right,) = by_onnx_runtime(model, {"x": data})
+    found = answer(model, data, **options)
+    bound = 3e-2 if options else 1e-4
+    np.testing.assert_allclose(found, right, atol=bound * np.abs(right).max())
+
+
+@needs_openvino
+@pytest.mark.parametrize("zero", [0, 128])
+@pytest.mark.parametrize(
+    ("extents", "kernel", "strides"),
+    [
+        ((64, 8, 3), (32, 64, 1, 3), (1, 2)),
+        ((64, 10, 3), (32, 64, 3, 2), (1, 2)),
+        ((320, 19, 3), (16, 80, 1, 3), (3, 3)),
+        ((80, 14, 7, 3), (4, 80, 2, 3, 2), (3, 3, 3)),
+    ],
+)
+def test_a_convolution_of_bytes_to_a_single_column_has_all_rows(extents, kernel, strides, zero):
+    """OpenVINO 2026.4 computes the first row only, if the processor has AMX."""
+    data, weight = drawn((1, *extents), kernel)
+    model = in_bytes(data, weight, zero, strides=strides, group=extents[0] // kernel[1])
+    require_right(model, data)
+
+
+@needs_openvino
+@pytest.mark.parametrize("columns", [3, 4, 5, 8])
+def test_a_width_that_a_call_chooses_may_give_a_single_column(columns):
+    data, weight = drawn((1, 64, 10, columns), (32, 64, 3, 3))
+    model = in_bytes(data, weight, 3, strides=[2, 2], pads=[1, 0, 1, 0])
+    model.graph.input[0].type.tensor_type.shape.dim[3].dim_param = "columns"
+    require_right(model, data)
+
+
+@needs_openvino
+@pytest.mark.parametrize("columns", [3, "columns"])
+def test_a_single_column_of_bfloat16_has_all_rows(columns):
+    data, weight = drawn((1, 64, 10, 3), (32, 64, 3, 3))
+    nodes, kernel = [Node("Conv", "x w", strides=[1, 2])], weight.astype("float32") / 100
+    model = model_of_nodes(nodes, {"x": data}, {"w": kernel})
+    if columns == "columns":
+        model.graph.input[0].type.tensor_type.shape.dim[3].dim_param = columns
+    require_right(model, data, precision="bf16")
+
+
+@needs_openvino
+@pytest.mark.parametrize(("groups", "channels"), [(2, 72), (2, 80), (4, 96), (4, 160)])
+def test_groups_of_bytes_with_a_rest_of_channels(groups, channels):
+    """OpenVINO 2026.4 is wrong for kernels of one pixel, if the processor has AMX."""
+    data, weight = drawn((1, groups * channels, 4, 4), (groups * 16, channels, 1, 1))
+    require_right(in_bytes(data, weight, 0, group=groups), data)
+
+
+@needs_openvino
+@pytest.mark.parametrize(
+    ("channels", "made", "kernel", "pads"),
+    [
+        (16, 64, (1, 5), (0, 2, 0, 2)),
+        (16, 48, (5, 5), (2, 0, 2, 0)),
+        (1, 64, (1, 5), (0, 2, 0, 2)),
+        (28, 33, (1, 5), (0, 2, 0, 2)),
+        (8, 64, (9,), (4, 4)),
+    ],
+)
+def test_padded_groups_of_bytes_with_a_zero_point(channels, made, kernel, pads):
+    """OpenVINO 2026.4 pads with the zero point of another group, if the processor has AMX."""
+    extents = [8] * len(kernel)
+    data, weight = drawn((1, 2 * channels, *extents), (2 * made, channels, *kernel))
+    require_right(in_bytes(data, weight, 128, group=2, pads=pads), data)
+
+
+@pytest.mark.parametrize(
+    ("channels", "precision", "is_wider"),
+    [(64, "f32", False), (64, "bf16", True), (64, "f16", True), (1, "f32", True)],
+)
+def test_floats_of_many_channels_need_no_other_column(channels, precision, is_wider):
+    graph = Graph("columns", DIALECT)
+    graph.declare("x", "float32")
+    weight = graph.constant(np.ones((32, channels, 1, 3), "float32"))
+    attrs = {"strides": [1, 2], "pads": [0] * 4, "dilations": [1, 1], "group": 1}
+    graph.single_columns.update(graph.add("Conv", ("x", weight), 1, attrs))
+    repair(graph, precision)
+    kinds = [each.kind for each in graph.operators]
+    assert kinds == (["Conv", "Slice"] if is_wider else ["Conv"])
+    assert graph.operators[0].attrs["pads"] == [0, 0, 0, 2 if is_wider else 0]
