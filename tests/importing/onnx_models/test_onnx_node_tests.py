@@ -25,6 +25,7 @@ RIGHT = [
     "test_layer_normalization_2d_axis0",
     "test_layer_normalization_4d_axis_negative_2",
     "test_mod_float_edge_cases_fmod_0_float32",
+    "test_nonmaxsuppression_two_classes",
     "test_pow_types_int64_int64",
     "test_pow_types_float32_int64",
     "test_pow_types_int32_float32",
@@ -38,7 +39,6 @@ REFUSED = {
     "test_cast_FLOAT_to_FLOAT8E4M3FN": r"is of type float8_e4m3fn, which TVM cannot compute with",
     "test_cast_UINT4_to_FLOAT": r"integers of 4 bits, which are supported as constants only",
     "test_identity_sequence": r"its input 'x' is a sequence of tensors",
-    "test_nonmaxsuppression_two_classes": r"'max_output_boxes_per_class', which is not constant",
     "test_reduce_max_keepdims_example": r"\(ReduceMax\): Only constant axes currently supported",
     "test_roialign_mode_max": r"the attribute 'mode' of 'max', which is not supported",
     "test_training_dropout_default": r"drops elements at random",
@@ -57,7 +57,7 @@ def test_what_cannot_be_right_is_refused_with_its_reason(name: str) -> None:
         ar.from_onnx(cases_by_name()[name].model)
 
 
-@pytest.mark.parametrize("name", ["test_nonmaxsuppression_two_classes", "test_reduce_max_keepdims_example"])
+@pytest.mark.parametrize("name", ["test_reduce_max_keepdims_example"])
 def test_what_is_no_constant_is_right_as_one(name: str) -> None:
     case = in_form(cases_by_name()[name], "constants")
     assert case is not None

@@ -48,6 +48,7 @@ from annotated_region.importing.onnx_models.converters import (  # noqa: F401 - 
     splitting,
     squeezing,
     support_vectors,
+    suppression,
     tiling,
     transformers,
     tree_ensemble,
