@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from kits.backends.dnnl.dnnl_harness import needs_onednn, ops_on_host
 from kits.importing.onnx_texts import HEAD, machine_of, run, run_model
 from onnx import TensorProto, helper, numpy_helper
 from tvm import runtime
@@ -107,6 +108,21 @@ PAIRS = """(float[n, h, w] x) => (float[n, p, q] y)
 def test_paddings_in_pairs_from_the_last_axis() -> None:
     """PyTorch's exporter of old writes so each padding, whose axes it has in the other order."""
     run(PAIRS, ["dnnl"], *((numbers(*shape),) for shape in ((2, 5, 7), (1, 4, 8), (3, 6, 1))))
+
+
+SHIFTED = """(float[n, l, 3] x, float[3] w) => (float[n, l, 3] y)
+    <int64[6] pads = {0, 1, 0, 0, -1, 0}> { p = Pad(x, pads) q = Mul(p, w) y = Add(q, x) }"""
+
+
+@needs_onednn
+def test_lines_are_shifted_by_a_padding_and_a_cropping() -> None:
+    """As RWKV mixes each token with the one before; the length of what is cropped was unknown to targets."""
+    model = onnx.parser.parse_model(HEAD + SHIFTED)
+    machine = run_model(model, ["dnnl"], *((numbers(2, rows, 3), numbers(3)) for rows in (5, 1, 8)))
+    assert not ops_on_host(ar.partition(ar.from_onnx(model), ["dnnl"]), "main")
+    given = (np.zeros((2, 0, 3), "float32"), numbers(3))
+    with pytest.raises(ValueError, match=r"min\(0, l - 1\) must be 0, where l is extent 1 of x"):
+        machine["main"](*map(runtime.tensor, given))
 
 
 def test_a_list_of_constants_times_an_extent() -> None:

@@ -17,6 +17,7 @@ from annotated_region.importing.torch_programs.reader import module_from_archive
 # PyTorch warns of its own use of its own code.
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
 
+BLOCKS = ["chunks", "skip", "windows", "neighbours", "loop", "steps", "differences"]
 TARGETS = ["", pytest.param("dnnl", marks=needs_onednn), "onnxruntime"]
 
 
@@ -32,7 +33,7 @@ def machine_of(case, target):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", ["chunks", "skip", "windows", "neighbours", "loop", "steps", "differences"])
+@pytest.mark.parametrize("name", [*BLOCKS, "nothing"])
 def test_what_follows_from_extents_is_computed_as_in_torch(padded, name, target):
     case = padded.CASES[name]
     machine = machine_of(case, target)
@@ -42,7 +43,7 @@ def test_what_follows_from_extents_is_computed_as_in_torch(padded, name, target)
 
 
 @needs_onednn
-@pytest.mark.parametrize("name", ["chunks", "skip", "windows", "neighbours", "loop", "steps", "differences"])
+@pytest.mark.parametrize("name", BLOCKS)
 def test_what_follows_from_extents_is_one_region(padded, name):
     partitioned = ar.partition(ar.from_exported_program(padded.CASES[name].program()), ["dnnl"])
     assert not ops_on_host(partitioned, "main")

@@ -75,6 +75,13 @@ class Rest(nn.Module):
         return [torch.cat(results, 1)]
 
 
+class Nothing(nn.Module):
+    """Rows behind the first one, each repeated, of sequences of one row, which have no other rows."""
+
+    def forward(self, x):
+        return [torch.cat([x[:, 1:].repeat_interleave(4, dim=1), x], 1)]
+
+
 class Loop(nn.Module):
     """A loop over blocks, which runs once when it is exported: longer sequences are another model."""
 
@@ -114,6 +121,7 @@ class Skip(nn.Module):
 SHAPES = ({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},)
 CASES = {
     "chunks": Case(Chunks(), SHAPES, [(seeded(2, length, 8),) for length in (13, 5, 18, 4)]),
+    "nothing": Case(Nothing(), ({0: Dim.DYNAMIC},), [(seeded(batch, 1, 8),) for batch in (2, 3)]),
     "skip": Case(
         Skip().eval(),
         ({2: Dim.DYNAMIC, 3: Dim.DYNAMIC},),

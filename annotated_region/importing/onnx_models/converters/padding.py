@@ -183,13 +183,15 @@ def _value(node: OnnxNode, data: relax.Expr) -> float:
 
 
 def _cropped(node: OnnxNode, data: relax.Expr, widths: Sequence[int]) -> relax.Expr:
+    """The data without what negative widths cut off, of which each call is checked to have as much."""
     shape = node.shape(data)
     axes = [axis for axis in range(len(shape)) if min(widths[2 * axis : 2 * axis + 2]) < 0]
     begins = [max(-widths[2 * axis], 0) for axis in axes]
     ends = [shape[axis] - max(-widths[2 * axis + 1], 0) for axis in axes]
     for axis, begin, end in zip(axes, begins, ends, strict=True):
         node.require(not isinstance(end, int) or begin <= end, f"cuts off more than there is on axis {axis}")
-    return node.typed(relax.op.strided_slice(data, axes, begins, ends))
+        require_order(node, begin, end)
+    return node.typed(relax.op.strided_slice(data, axes, begins, ends, assume_inbound=True))
 
 
 def _require_enough(node: OnnxNode, data: relax.Expr, widths: Sequence[int], mode: str) -> None:

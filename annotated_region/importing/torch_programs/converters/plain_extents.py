@@ -69,10 +69,13 @@ def with_plain_extents(
 
 
 def _require_all_elements(data: object, view: relax.Expr, node: fx.Node, equations: Equations) -> None:
+    """A view has as many elements as its data; extents of both are cancelled, but for those of 0."""
     if not has_known_shape(data) or not has_known_shape(view):
         return
-    wanted, rest = extents_of_tensor(view), []
-    for extent in extents_of_tensor(data):
+    given, wanted, rest = extents_of_tensor(data), extents_of_tensor(view), []
+    if _has_none(given) and _has_none(wanted):
+        return
+    for extent in given:
         place = next((index for index, each in enumerate(wanted) if _are_one(each, extent)), None)
         if place is None:
             rest.append(extent)
@@ -91,6 +94,11 @@ def _require_rows(data: object, node: fx.Node, equations: Equations) -> None:
     length = extents_of_tensor(data)[rows.axis]
     if isinstance(length, relax.Expr) and is_known_at_entry(length, node.graph):
         equations.require(tirx.Min(length, tirx.IntImm("int64", rows.count)), rows.count)
+
+
+def _has_none(shape: Sequence[Extent]) -> bool:
+    """Whether a tensor has no elements, whatever its symbolic extents."""
+    return any(isinstance(extent, int) and extent == 0 for extent in shape)
 
 
 def _are_one(one: Extent, other: Extent) -> bool:
