@@ -19,8 +19,11 @@ struct TapShift {
   int64_t tap, shift;
 };
 
-// The sums along depth, height and width, with channels last; the axes that a convolution lacks have one element. The
-// products are by group, pixel of the input, tap and channel: `outputs` channels a group.
+constexpr int64_t kPlaces = 64;  // of a line that a thread computes at once, so that few long lines have many parts
+
+// The sums along depth, height and width; the axes that a convolution lacks have one element. With channels last, the
+// products are by group, pixel of the input, tap and channel: `outputs` channels a group. By channels, for few of them,
+// the products are by image, group, channel, tap and pixel.
 struct Spreading {
   int64_t images, groups, outputs;
   std::array<SpreadAxis, 3> axes;
@@ -34,7 +37,8 @@ struct Spreading {
     }
   }
 
-  int64_t pixels() const { return images * axes[0].in * axes[1].in * axes[2].in; }
+  int64_t image() const { return axes[0].in * axes[1].in * axes[2].in; }
+  int64_t pixels() const { return images * image(); }
   int64_t taps() const { return axes[0].taps * axes[1].taps * axes[2].taps; }
   int64_t lines() const { return images * axes[0].out * axes[1].out; }
 
@@ -51,6 +55,34 @@ struct Spreading {
         const int64_t pixel = ((image * depth.in + from_z) * height.in + from_y) * width.in;
         const float* const row = products + ((group * pixels() + pixel) * taps() + tap * width.taps) * outputs;
         for (int64_t place = first; place < last; ++place) add_taps(row, to + (place * groups + group) * outputs, place);
+      }
+    }
+  }
+
+  // The same of a line of one channel of an image: up to kPlaces outputs.
+  void run_channel(const float* products, float* result, int64_t channel, int64_t line, int64_t first, int64_t last) const {
+    const auto& [depth, height, width] = axes;
+    const int64_t y = line % height.out, z = line / height.out;
+    const float* const rows = products + channel * taps() * image();
+    float* const to = result + (channel * depth.out * height.out + line) * width.out;
+    for (int64_t part = 0; part < width.stride; ++part) {
+      // Output `place` is `nearest * stride + part - before`.
+      const int64_t begin = (first + width.before - part + width.stride - 1) / width.stride;
+      const int64_t end = (last + width.before - part + width.stride - 1) / width.stride;
+      float sums[kPlaces] = {};
+      for (int64_t tap = 0; tap < depth.taps * height.taps; ++tap) {
+        const int64_t from_z = depth.source(z, tap / height.taps), from_y = height.source(y, tap % height.taps);
+        if (from_z < 0 || from_y < 0) continue;
+        const float* const row = rows + tap * width.taps * image() + (from_z * height.in + from_y) * width.in;
+        for (const auto& [along, shift] : shifts[part]) {
+          const int64_t from = std::max(begin, shift), size = std::min(end, width.in + shift) - from;
+          if (size <= 0) continue;
+          float* const some = sums + (from - begin);
+          add_run(some, row + along * image() + from - shift, some, size);
+        }
+      }
+      for (int64_t nearest = begin; nearest < end; ++nearest) {
+        to[nearest * width.stride + part - width.before] = sums[nearest - begin];
       }
     }
   }
@@ -89,14 +121,25 @@ inline Desc as_right_side(const Dims& kernel, size_t groups) {
   return Desc(kernel, kFloat, strides);
 }
 
-}  // namespace
+// The same in the order groups, out, taps, in: the left side.
+inline Desc as_left_side(const Dims& kernel, size_t groups) {
+  Dims strides(kernel.size());
+  const size_t out = groups, in = groups + 1;
+  strides[in] = 1;
+  int64_t step = kernel[in];
+  for (size_t axis = kernel.size() - 1; axis > in; --axis) {
+    strides[axis] = step;
+    step *= kernel[axis];
+  }
+  strides[out] = step;
+  if (groups == 1) strides[0] = step * kernel[out];
+  return Desc(kernel, kFloat, strides);
+}
 
-// inputs: data (images, channels, ...), and a kernel (out, in, ...), or (groups, out, in, ...). The product is that of
-// GEMM and col2im in Caffe.
-inline void transposed_product(Builder& builder, const NodeRow& node) {
+// With channels last: each pixel's products with all taps, added by runs of channels.
+inline void product_by_pixels(Builder& builder, const NodeRow& node, const Spreading& work) {
   const int src = node.inputs[0], weights = node.inputs[1];
   const Dims data = builder.dims(src), kernel = builder.dims(weights), out = builder.dims(node.output);
-  const Spreading work = spreading(data, kernel, out, parameters_of<ConvolutionRow>(node));
   const int64_t channels = data[1] / work.groups, width = work.taps() * work.outputs;
   const Desc from = channels_last(data, kFloat), right = as_right_side(kernel, kernel.size() - data.size());
   const Desc rows(Dims{work.groups, work.pixels(), channels}, kFloat, Dims{channels, data[1], 1});
@@ -106,9 +149,8 @@ inline void transposed_product(Builder& builder, const NodeRow& node) {
   builder.add_step(pd, {{DNNL_ARG_SRC, rows, builder.fetch(src, from)},
                         {DNNL_ARG_WEIGHTS, factors, builder.fetch(weights, right)},
                         {DNNL_ARG_DST, made, products}}, "of all taps");
-  constexpr int64_t kPlaces = 64;  // of a line that a thread computes at once, so that few long lines have many parts
   const int64_t parts = (out.back() + kPlaces - 1) / kPlaces;
-  const Kernel kernel_of_sums = [work, parts](const std::vector<char*>& pointers) {
+  const Kernel sums = [work, parts](const std::vector<char*>& pointers) {
 #pragma omp parallel for
     for (int64_t item = 0; item < work.lines() * parts; ++item) {
       const int64_t first = item % parts * kPlaces, last = std::min(first + kPlaces, work.axes[2].out);
@@ -117,9 +159,54 @@ inline void transposed_product(Builder& builder, const NodeRow& node) {
   };
   const Desc to = channels_last(out, kFloat);
   const Place place = builder.fresh(to);
-  builder.add_kernel(kernel_of_sums, {{DNNL_ARG_SRC, made, products}, {DNNL_ARG_DST, to, place}},
-                     "sums of taps " + layout_name(to));
+  builder.add_kernel(sums, {{DNNL_ARG_SRC, made, products}, {DNNL_ARG_DST, to, place}}, "sums of taps " + layout_name(to));
   builder.define(node.output, to, place);
+}
+
+// By channels: each tap's products with all pixels, added by runs of pixels. Reads data with channels last as they are.
+inline void product_by_channels(Builder& builder, const NodeRow& node, const Spreading& work) {
+  const int src = node.inputs[0], weights = node.inputs[1];
+  const Dims data = builder.dims(src), kernel = builder.dims(weights), out = builder.dims(node.output);
+  const int64_t channels = data[1] / work.groups, width = work.taps() * work.outputs, image = work.image();
+  const NamedTag* const tag = tag_of(builder.layout(src));
+  const bool is_last = tag != nullptr && tag->channels_last;
+  const Desc from = is_last ? channels_last(data, kFloat) : plain(data, kFloat);
+  const Dims steps = is_last ? Dims{image * data[1], channels, 1, data[1]}
+                             : Dims{image * data[1], image * channels, image, 1};
+  const Desc columns(Dims{work.images, work.groups, channels, image}, kFloat, steps);
+  const Desc factors = plain({1, work.groups, width, channels}, kFloat);
+  const Desc made = plain({work.images, work.groups, width, image}, kFloat);
+  const dnnl::matmul::primitive_desc pd(cpu(), factors, columns, made, Builder::attributes());
+  const Place products = builder.fresh(made);
+  const Desc left = as_left_side(kernel, kernel.size() - data.size());
+  builder.add_step(pd, {{DNNL_ARG_SRC, factors, builder.fetch(weights, left)},
+                        {DNNL_ARG_WEIGHTS, columns, builder.fetch(src, from)},
+                        {DNNL_ARG_DST, made, products}}, "of all taps");
+  const int64_t parts = (out.back() + kPlaces - 1) / kPlaces, lines = work.axes[0].out * work.axes[1].out;
+  const Kernel sums = [work, parts, lines](const std::vector<char*>& pointers) {
+#pragma omp parallel for
+    for (int64_t item = 0; item < work.images * work.groups * work.outputs * lines * parts; ++item) {
+      const int64_t first = item % parts * kPlaces, last = std::min(first + kPlaces, work.axes[2].out);
+      const int64_t line = item / parts;
+      work.run_channel(floats(pointers[0]), floats(pointers[1]), line / lines, line % lines, first, last);
+    }
+  };
+  const Desc to = plain(out, kFloat);
+  const Place place = builder.fresh(to);
+  builder.add_kernel(sums, {{DNNL_ARG_SRC, made, products}, {DNNL_ARG_DST, to, place}}, "sums of taps " + layout_name(to));
+  builder.define(node.output, to, place);
+}
+
+}  // namespace
+
+// inputs: data (images, channels, ...), and a kernel (out, in, ...), or (groups, out, in, ...). The product is that of
+// GEMM and col2im in Caffe.
+inline void transposed_product(Builder& builder, const NodeRow& node) {
+  constexpr int64_t kFewOutputs = 8;  // fill no vector
+  const auto& given = parameters_of<ConvolutionRow>(node);
+  const Spreading work =
+      spreading(builder.dims(node.inputs[0]), builder.dims(node.inputs[1]), builder.dims(node.output), given);
+  work.outputs < kFewOutputs ? product_by_channels(builder, node, work) : product_by_pixels(builder, node, work);
 }
 
 }  // namespace annotated_region_dnnl
