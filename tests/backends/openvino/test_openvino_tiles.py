@@ -9,6 +9,7 @@ import tvm
 from kits.backends.engine_kit import call
 from kits.backends.openvino_kit import needs_openvino
 from kits.onnx_nodes import Node, by_onnx_runtime, model_of_nodes
+from onnx import helper, numpy_helper
 from tvm import relax
 
 import annotated_region as ar
@@ -114,6 +115,33 @@ def test_padded_groups_of_bytes_with_a_zero_point(channels, made, kernel, pads):
     extents = [8] * len(kernel)
     data, weight = drawn((1, 2 * channels, *extents), (2 * made, channels, *kernel))
     require_right(in_bytes(data, weight, 128, group=2, pads=pads), data)
+
+
+@needs_openvino
+@pytest.mark.parametrize("function", ["Sigmoid", "Tanh", "Gelu", "Clip"])
+@pytest.mark.parametrize(
+    ("extents", "stride", "is_biased"), [((2, 6, 6), 2, True), ((1, 5), 2, True), ((16, 5), 1, False)]
+)
+def test_a_function_of_a_transposed_convolution_of_bytes_to_one_channel(extents, stride, is_biased, function):
+    """OpenVINO 2026.4 fuses it wrongly behind a bias or a summand, if the processor has AMX."""
+    channels, *pixels = extents
+    data, weight = drawn((1, *extents), (channels, 1, *[3] * len(pixels)))
+    model = in_bytes(data, weight, 0)
+    del model.graph.node[-1], model.graph.output[:]
+    transposed = {"strides": [stride] * len(pixels), "pads": [1] * 2 * len(pixels)}
+    bounds = " low high" if function == "Clip" else ""
+    model.graph.node.extend(
+        [
+            Node("ConvTranspose", "d k b" if is_biased else "d k", "t", **transposed),
+            *([] if is_biased else [Node("Add", "t b", "sum")]),
+            Node(function, ("t" if is_biased else "sum") + bounds),
+        ]
+    )
+    constants = {"b": np.full(1, 0.7, "float32"), "low": np.float32(-1), "high": np.float32(2)}
+    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items())
+    model.graph.output.append(helper.make_empty_tensor_value_info("y"))
+    model.opset_import[0].version = 20
+    require_right(model, data)
 
 
 @pytest.mark.parametrize(

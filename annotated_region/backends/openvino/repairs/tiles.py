@@ -16,6 +16,11 @@ The padding of groups is not that of bytes with a zero point, if a group makes m
     y = Conv(DequantizeLinear(x, 0.1, 128), w)        wrong, if w is (128, 16, 1, 5), for two groups
     d = DequantizeLinear(x, 0.1, 128), y = Conv(Max(d, d), w)        right
 
+A transposed convolution of bytes to a single channel is fused wrongly with a number and a function behind it:
+
+    y = Sigmoid(Add(ConvTranspose(DequantizeLinear(x), w), 0.5))        wrong, if w is (2, 1, 3, 3)
+    c = ConvTranspose(DequantizeLinear(x), w), y = Sigmoid(Add(Max(c, c), 0.5))        right
+
 All are mended on every processor, as a model may run on another one than it was built on.
 """
 
@@ -31,6 +36,7 @@ from annotated_region.backends.openvino.repairs.sources import (
     ValueSources,
     computed_of,
     kernel_shape,
+    read_as_a_copy,
     reading_a_copy,
 )
 from annotated_region.tvm_adapter.types import expect
@@ -91,6 +97,15 @@ def _of_groups(graph: Graph, sources: ValueSources, operator: Operator) -> tuple
     return reading_a_copy(graph, operator, data) if _was_bytes(sources, data) else (operator,)
 
 
+def _to_one_channel(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; readers of a transposed convolution of bytes to a single channel read a copy."""
+    if operator.kind != "ConvTranspose" or not _was_bytes(sources, operator.inputs[0]):
+        return (operator,)
+    shape = kernel_shape(graph, sources, operator)
+    is_single = shape is None or (shape[1] == 1 and operator.attrs.get("group", 1) == 1)
+    return read_as_a_copy(graph, operator) if is_single else (operator,)
+
+
 def _was_bytes(sources: ValueSources, name: str) -> bool:
     """Whether a value is computed from bytes, in front of which no product and no copy is."""
     return any(each.kind == "DequantizeLinear" for each in computed_of(sources, name))
@@ -99,7 +114,7 @@ def _was_bytes(sources: ValueSources, name: str) -> bool:
 TILE_REPAIRS: tuple[Repair, ...] = (_of_one_channel,)
 """Those of any model."""
 
-BYTE_TILE_REPAIRS: tuple[Repair, ...] = (_of_bytes, _of_groups)
+BYTE_TILE_REPAIRS: tuple[Repair, ...] = (_of_bytes, _of_groups, _to_one_channel)
 """Those of quantized models."""
 
 ROUNDED_TILE_REPAIRS: tuple[Repair, ...] = (_with_two_columns,)
