@@ -75,3 +75,40 @@ def test_columns_are_counted_by_the_rows_of_another_input() -> None:
     assert set(ops(mod)) <= {"GlobalVar", "call_dps_packed"}
     with pytest.raises(ValueError, match=r"min\(b, 1\) must be 1"):
         machine["main"](*map(tvm.runtime.tensor, (np.zeros((0, 3), "float32"), masks[0])))
+
+
+COUNTED = """(float[n, 3] x) => (float[n, 3] y) <int64[1] zero = {0}, int64[1] one = {1}> {
+    s = Shape(x) n0 = Slice(s, zero, one) ones = ConstantOfShape<value = int64[1] {1}>(n0) p = NonZero(ones)
+    t = Transpose<perm = [1, 0]>(p) rows = Squeeze(t, one) g = Gather(x, rows)
+    f = Cast<to = 1>(t) y = Add(g, f) }"""
+
+
+def test_places_of_ones_are_as_many_as_there_are_ones() -> None:
+    """So PyTorch's exporter counts rows for an assignment; how many are not zero was for the call to find."""
+    run(COUNTED, ["dnnl"], *((numbers_of_rows(rows),) for rows in (4, 1, 7, 0)))
+    mod = ar.partition(ar.from_onnx(onnx.parser.parse_model(HEAD + COUNTED)), ["dnnl"])
+    assert set(ops(mod)) <= {"GlobalVar", "call_dps_packed"}
+
+
+@pytest.mark.parametrize("data", ["z = Mul(x, x)", "z = ConstantOfShape<value = float[1] {0}>(s)"])
+def test_places_of_other_numbers_are_counted_in_the_call(data: str) -> None:
+    text = f"(float[n] x) => (int64[one, m] y) {{ s = Shape(x) {data} y = NonZero(z) }}"
+    run(text, [], (np.array([2, 0, 1], "float32"),), (np.zeros(2, "float32"),))
+
+
+FIRST_ROW = """(float[n, 1] x, float[m, 1] z) => (float[k, 4] y)
+    <int64[1] zero = {0}, int64[1] one = {1}, int64[1] four = {4}> {
+    both = Concat<axis = 0>(x, z) first = Slice(z, zero, one, zero) s = Shape(first)
+    rows = Slice(s, zero, one) k = Concat<axis = 0>(rows, four) e = Expand(both, k) y = Add(e, both) }"""
+
+
+def test_as_many_rows_as_a_first_row_has_are_all_rows() -> None:
+    """So PyTorch's exporter adds rows at places (`index_add`, in graph networks): min(1, m) of n + m rows."""
+    calls = [(numbers_of_rows(n)[:, :1], numbers_of_rows(m)[:, :1]) for n, m in ((3, 2), (0, 1), (5, 4))]
+    run(FIRST_ROW, ["dnnl"], *calls)
+    mod = ar.partition(ar.from_onnx(onnx.parser.parse_model(HEAD + FIRST_ROW)), ["dnnl"])
+    assert set(ops(mod)) <= {"GlobalVar", "call_dps_packed"}
+
+
+def numbers_of_rows(rows: int) -> np.ndarray:
+    return np.random.default_rng(rows).standard_normal((rows, 3)).astype("float32")

@@ -6,8 +6,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from kits.backends.dnnl.dnnl_harness import needs_onednn, ops_on_host
 from kits.importing.onnx_texts import HEAD, machine_of, run
 from tvm import runtime
+
+import annotated_region as ar
 
 FIRST, LAST = -(2**63), 2**63 - 1
 
@@ -121,3 +124,18 @@ def test_at_most_as_many_of_the_largest_as_there_are(axis: int, target: str) -> 
         s = Shape(x) l = Gather(s, at) k = Min(l, most) v, p = TopK<axis = {axis}, largest = {axis}>(x, k)
         f = Cast<to = 1>(p) y = Add(v, f) }}"""
     run(text, [target], (numbers(2, 5),), (numbers(4, 2),), (numbers(1, 1),))
+
+
+@needs_onednn
+@pytest.mark.parametrize(
+    ("start", "end", "step"), [(-1, -(2**63), -1), (6, 1, -2), (99, -8, -3), (-99, -9, -1)]
+)
+def test_steps_backwards_along_axes_of_known_extent_are_in_a_region(start: int, end: int, step: int) -> None:
+    """The reversed axis in steps forward, which targets know; N-BEATS flips its windows."""
+    bounds = (
+        f"int64[1] s = {{{start}}}, int64[1] e = {{{end}}}, int64[1] by = {{{step}}}, int64[1] axis = {{1}}"
+    )
+    text = f"(float[n, 8] x) => (float[n, m] y) <{bounds}> {{ z = Slice(x, s, e, axis, by) y = Relu(z) }}"
+    run(text, ["dnnl"], (np.random.default_rng(5).standard_normal((3, 8)).astype("float32"),))
+    module = ar.partition(ar.from_onnx(onnx.parser.parse_model(HEAD + text)), ["dnnl"])
+    assert not ops_on_host(module, "main")

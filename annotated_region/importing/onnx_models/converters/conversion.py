@@ -37,6 +37,7 @@ from annotated_region.importing.onnx_models.converters import (  # noqa: F401 - 
     norms,
     one_hot,
     padding,
+    places_of_ones,
     pooling,
     quantized_ops,
     recurrent,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tvm import relax, tirx
 
+from annotated_region.functions.extent_bounds import bounds_of
 from annotated_region.importing.onnx_models.converters.extent_numbers import shape_of_numbers
 from annotated_region.importing.onnx_models.converters.folding import known_numbers
 from annotated_region.importing.onnx_models.converters.node import OnnxNode
@@ -91,7 +92,18 @@ def _joined(node: OnnxNode, given: Extent, asked: Extent) -> Extent:
     if isinstance(given, int):
         node.require(not isinstance(asked, int), f"asks for an extent of {asked} in the place of {given}")
         return given
-    return asked if isinstance(asked, int) else tirx.Max(given, asked)
+    if isinstance(asked, int):
+        return asked
+    return given if _is_at_least(given, asked) else tirx.Max(given, asked)
+
+
+def _is_at_least(one: Extent, other: Extent) -> bool:
+    """Whether an extent is never below another one; or below one of two whose minimum that is.
+
+    PyTorch's exporter takes the first row of data, and asks for as many rows as it has, ``min(1, n)``.
+    """
+    parts = (other.a, other.b) if isinstance(other, tirx.Min) else (other,)
+    return any(bounds_of(one - part)[0] >= 0 for part in parts)
 
 
 def _is_number(extent: Extent, number: int) -> bool:

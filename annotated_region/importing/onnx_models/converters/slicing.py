@@ -6,7 +6,7 @@ start. Here the length is a shape variable, and the elements are gathered.
 Exporters write the largest and the smallest number for both ends of an axis. Along one of unknown extent TVM
 computes with them: its extents overflow if the step is negative, and are hard to compare otherwise. Here the
 end is the extent, and a step backwards is one forwards along the reversed axis, where place ``-i - 1`` is
-place ``i``::
+place ``i``, also along an axis of known extent, as targets take no steps backwards::
 
     Slice(x, starts=-1, ends=-9223372036854775807, steps=-2)    =>    flip(x)[0:n:2]
 
@@ -117,6 +117,11 @@ class _AxisSlice:
         """Whether the bounds are numbers, or the end is that of the axis; they are clamped to the axis."""
         return isinstance(self.begin, int) and (isinstance(self.end, int) or self.end is self.extent)
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether both bounds are numbers."""
+        return isinstance(self.begin, int) and isinstance(self.end, int)
+
     def is_empty(self, extent: Extent) -> bool:
         """Whether nothing is between the bounds: along this axis, or along one of any extent."""
         if not isinstance(self.begin, int) or not isinstance(self.end, int):
@@ -148,6 +153,10 @@ class _AxisSlice:
 
     def forward(self, extent: Extent) -> _AxisSlice:
         """The window of the reversed axis if the step is negative; bounds far outside become ends."""
+        if self.step < 0 and isinstance(extent, int) and self.has_numbers:
+            places = self.places(extent)
+            first, last = (extent - 1 - place for place in (places[0], places[-1]))
+            return _AxisSlice(self.axis, first, last + 1, abs(self.step), extent)
         begin, end = (self.begin, self.end) if self.step > 0 else (-self.begin - 1, -self.end - 1)
         if isinstance(begin, int) and begin <= -_FARTHEST:
             begin = 0
@@ -210,9 +219,12 @@ def _has_shape(data: relax.Expr) -> bool:
 
 
 def _is_left_to_tvm(window: _AxisSlice, shape: Sequence[Extent]) -> bool:
-    """Numbers along an axis of known extent; TVM does the same with extents that its steps lead away from."""
-    are_numbers = isinstance(window.begin, int) and isinstance(window.end, int)
-    return isinstance(shape[window.axis], int) if are_numbers else window.step < 0
+    """Numbers along an axis of known extent, in steps forward: targets know no others.
+
+    TVM does the same with extents that its steps lead away from.
+    """
+    is_known = isinstance(shape[window.axis], int)
+    return is_known and window.step > 0 if window.has_numbers else window.step < 0
 
 
 def _part(node: OnnxNode, data: relax.Expr, windows: Sequence[_AxisSlice], *, is_inside: bool) -> relax.Expr:
