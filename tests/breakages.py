@@ -174,7 +174,7 @@ BREAKAGES = (
     Breakage(12, "a batch of nothing is computed", f"{PACKAGE}/backends/dnnl/runtime/region.h",
              "    if (frame.is_void()) return;\n", "",
              ("tests/backends/dnnl/test_dnnl_runtime.py", "-k", "batch_of_nothing")),
-    Breakage(12, "a row may see fewer than no columns", f"{PACKAGE}/backends/dnnl/runtime/attention.h",
+    Breakage(12, "a row may see fewer than no columns", f"{PACKAGE}/backends/dnnl/runtime/attention_blocks.h",
              "? std::abs(columns - rows) : 0", "? columns - rows : 0",
              ("tests/backends/dnnl/test_dnnl_numerics.py", "-k", "lower_tall")),
     Breakage(13, "extents may be less than nothing", f"{PACKAGE}/importing/trust.py",

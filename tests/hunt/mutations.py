@@ -82,21 +82,21 @@ MUTATIONS = (
     ),
     Mutation(
         "a mask's shift: one column too few of the past",
-        "attention.h",
+        "attention_blocks.h",
         "(given.causal == Causal::to_lower_right ? std::abs(columns - rows) : 0)",
         "(given.causal == Causal::to_lower_right ? std::max<int64_t>(std::abs(columns - rows) - 1, 0) : 0)",
     ),
     Mutation(
         "a mask's heads: each head has the first one's",
-        "attention.h",
+        "attention_blocks.h",
         "offset += head % queries.dims[axis] * mask_strides[axis];",
         "offset += head % queries.dims[axis] * (axis == 1 ? 0 : mask_strides[axis]);",
     ),
     Mutation(
         "one thread's share: the last head is left out where two compute",
         "attention.h",
-        "item < work.count * work.blocks; ++item",
-        "item < work.count * work.blocks - (omp_get_max_threads() > 1 ? 1 : 0); ++item",
+        "item < work.count * work.blocks(); ++item",
+        "item < work.count * work.blocks() - (omp_get_max_threads() > 1 ? 1 : 0); ++item",
         threads=2,
     ),
     Mutation(

@@ -87,6 +87,8 @@ PRODUCT_FILES = (
     "attention_products.h",
     "attention_rows.h",
     "hidden_columns.h",
+    "attention_blocks.h",
+    "attention_tiles.h",
     "attention.h",
 )
 """The builders of sums of products, and of oneDNN's primitives. Of `ELEMENT_FILES` they use ``kernels.h``."""

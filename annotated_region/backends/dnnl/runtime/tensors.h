@@ -51,6 +51,7 @@ class Tensors {
 
   // Whether the current node is a bfloat16 product; and the withdrawal of that decision.
   bool rounds() const { return rounding_.rounds(node_) && !folding_; }
+  bool rounds_attention() const { return rounding_.rounds_attention(node_) && !folding_; }
   void stay_in_float32() { rounding_.refuse(node_); }
 
   // The descriptor of a tensor at the boundary of the region.
