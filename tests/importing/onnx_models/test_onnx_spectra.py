@@ -53,6 +53,39 @@ def assert_spectrum(found: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_allclose(found, parts, rtol=0, atol=5e-7 * np.abs(parts).max())
 
 
+LENGTHS: Mapping[str, tuple[int, str, Callable[..., np.ndarray]]] = {
+    "real": (1, "y = DFT<axis = 1>(x)", np.fft.fft),
+    "complex": (2, "y = DFT<axis = 1>(x)", np.fft.fft),
+    "one side": (1, "y = DFT<axis = 1, onesided = 1>(x)", np.fft.rfft),
+    "inverse": (2, "y = DFT<axis = 1, inverse = 1>(x)", np.fft.ifft),
+    "inverse of real numbers": (1, "y = DFT<axis = 1, inverse = 1>(x)", np.fft.ifft),
+    "the length as data": (
+        1,
+        "s = Shape(x) one = Constant<value = int64 {1}>() l = Gather(s, one) y = DFT<axis = 1>(x, l)",
+        np.fft.fft,
+    ),
+    "both axes": (
+        2,
+        "z = DFT<axis = 2>(x) y = DFT<axis = 1>(z)",
+        lambda x, axis: np.fft.fft2(x, axes=(axis, 2)),
+    ),
+}
+
+
+@pytest.mark.parametrize("target", ["dnnl", "onnxruntime", ""])
+@pytest.mark.parametrize("name", LENGTHS)
+def test_transforms_of_any_length_are_those_of_numpy(name: str, target: str) -> None:
+    """FNet mixes the tokens of sentences of any length by them."""
+    parts, nodes, function = LENGTHS[name]
+    text = f"(float[n, l, 3, {parts}] x) => (float[n, m, 3, 2] y) {{ {nodes} }}"
+    machine = machine_of(onnx.parser.parse_model(HEAD + text), [target] if target else [])
+    for shape in ((2, 16, 3, parts), (1, 7, 3, parts), (1, 1, 3, parts)):
+        data = numbers(*shape)
+        exact = data.astype("float64")
+        values = exact[..., 0] + (1j * exact[..., 1] if parts == 2 else 0)
+        assert_spectrum(machine["main"](runtime.tensor(data)).numpy(), function(values, axis=1))
+
+
 def test_spectra_of_float64_are_of_that_type() -> None:
     data = np.random.default_rng(3).standard_normal((2, 16, 1))
     head, given = '<ir_version: 8, opset_import: ["" : 17]> g (double[2, 16, 1] x)', runtime.tensor(data)
@@ -119,7 +152,7 @@ def test_a_spectrogram_is_one_region() -> None:
 
 
 DECLINED = {
-    "an axis of unknown length, l": ("float[n, l, 1] x", "y = DFT<axis = 1>(x)"),
+    "an axis of unknown length, l": ("float[n, l, 1] x", "y = DFT<axis = 1>(x, four)"),
     "names no axis of 4": ("float[n, 8, 4, 1] x", "y = DFT(x)"),
     "inverts a onesided": ("float[n, 8, 2] x", "y = DFT<axis = 1, inverse = 1, onesided = 1>(x)"),
     "a last axis of 1 or 2": ("float[n, 8, 3] x", "y = DFT<axis = 1>(x)"),

@@ -115,6 +115,15 @@ FUNCTIONS = {
             torch.fft.ifft(pairs(x), dim=1),
         )
     ],
+    "spectra along an axis of any length": lambda _model, x: [
+        REAL(each)
+        for each in (
+            torch.fft.rfft(x, dim=1),
+            torch.fft.rfft(x, dim=1, norm="ortho"),
+            torch.fft.fft2(x, dim=(1, 2), norm="forward"),
+            torch.fft.ifft(pairs(x), dim=1),
+        )
+    ],
     "numbers of spectra": lambda _model, x: (
         torch.fft.irfft(pairs(x), n=6, dim=2),
         torch.fft.irfft(pairs(x), n=7, dim=2, norm="ortho"),
@@ -132,7 +141,7 @@ REFUSED = {
     "a function": lambda _model, x: torch.sin(pairs(x)).real,
     "a divisor": lambda _model, x: (1 / pairs(x)).real,
     "padding that is no zero": lambda _model, x: functional.pad(pairs(x), (1, 1), value=1.0).real,
-    "a symbolic axis": lambda _model, x: torch.fft.rfft(x, dim=1).real,
+    "numbers of a symbolic spectrum": lambda _model, x: torch.fft.irfft(pairs(x), dim=1),
 }
 
 

@@ -1,4 +1,4 @@
-"""`DFT` and `STFT` of known lengths, as products with constant sines and cosines.
+"""`DFT` and `STFT` as products with sines and cosines, which are constants if the length is known.
 
 TVM's importer has neither. A transform is a linear map of the real and imaginary parts, so it is one product
 with a matrix; the transforms of all frames of a signal are one convolution, whose stride is the distance of
@@ -9,11 +9,18 @@ transform, but it is an op that every target claims, and frames of sound are sho
 from __future__ import annotations
 
 import numpy as np
+import tvm
 from tvm import relax
 
+from annotated_region.importing.onnx_models.converters.extent_numbers import numbers_of
 from annotated_region.importing.onnx_models.converters.node import FLOATS, OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_models.converters.registry import converts
-from annotated_region.tvm_adapter.arithmetic import Extent
+from annotated_region.importing.shared_ops.fourier_matrices import (
+    Factor,
+    fourier_matrices,
+    number_of_elements,
+)
+from annotated_region.tvm_adapter.arithmetic import Extent, provably_equal
 
 __all__: list[str] = []
 
@@ -27,17 +34,38 @@ def _transformed(node: OnnxNode) -> relax.Expr:
     rank, shape = rank_of(data), node.shape(data)
     node.require(rank >= 2 and shape[-1] in (1, 2), "has an input 0 without a last axis of 1 or 2 elements")
     axis = _axis(node, rank)
-    given = shape[axis]
-    if not isinstance(given, int):
-        raise node.declined(
-            f"transforms an axis of unknown length, {given}; give it a number (shape_dict, --shape)"
-        )
-    length = _number(node, 1, "dft_length", given)
     inverse, onesided = (bool(node.integer(name, 0, 0, 1)) for name in ("inverse", "onesided"))
     node.require(not (inverse and onesided), "inverts a onesided transform, which is not supported")
     parts = shape[-1]
     assert isinstance(parts, int)
     node.require(not onesided or parts == 1, "makes a onesided transform of complex numbers")
+    made, weights = _weights(node, shape[axis], parts, inverse=inverse, onesided=onesided)
+    order = [*(each for each in range(rank - 1) if each != axis), axis, rank - 1]
+    is_moved = axis != rank - 2
+    moved = node.emit(relax.op.permute_dims(data, order)) if is_moved else data
+    front = [shape[each] for each in order[:-2]]
+    rows = node.emit(relax.op.reshape(moved, _shape([*front, shape[axis] * parts])))
+    product = node.emit(relax.op.matmul(rows, weights))
+    result = node.emit(relax.op.reshape(product, _shape([*front, made, 2])))
+    back = [order.index(each) for each in range(rank)]
+    return relax.op.permute_dims(result, back) if is_moved else result
+
+
+def _weights(
+    node: OnnxNode, given: Extent, parts: int, *, inverse: bool, onesided: bool
+) -> tuple[Extent, relax.Expr]:
+    """How many frequencies there are, and the matrix of all parts of them for all parts of the elements."""
+    dtype = dtype_of(node.tensor(0))
+    if not isinstance(given, int):
+        asked = _length_asked(node, given)
+        node.require(
+            asked is not None and provably_equal(asked, given),
+            f"transforms an axis of unknown length, {given}, as one of another; give it a number "
+            "(shape_dict, --shape)",
+        )
+        frequencies = given // 2 + 1 if onesided else given
+        return frequencies, _symbolic_matrix(node, given, parts, frequencies, inverse=inverse)
+    length = _number(node, 1, "dft_length", given)
     made = length // 2 + 1 if onesided else length
     node.require(0 < 2 * parts * given * made <= _LARGEST, f"transforms {given} elements to {made}")
     matrix = _matrix(min(given, length), parts, length, made)
@@ -45,16 +73,36 @@ def _transformed(node: OnnxNode) -> relax.Expr:
         matrix = _matrix(min(given, length), parts, length, made, 1) / length
     padded = np.zeros((given, parts, made, 2))
     padded[: len(matrix)] = matrix
-    order = [*(each for each in range(rank - 1) if each != axis), axis, rank - 1]
-    is_moved = axis != rank - 2
-    moved = node.emit(relax.op.permute_dims(data, order)) if is_moved else data
-    front = [shape[each] for each in order[:-2]]
-    rows = node.emit(relax.op.reshape(moved, _shape([*front, given * parts])))
-    weights = relax.const(padded.reshape(given * parts, made * 2), dtype_of(data))
-    product = node.emit(relax.op.matmul(rows, weights))
-    result = node.emit(relax.op.reshape(product, _shape([*front, made, 2])))
-    back = [order.index(each) for each in range(rank)]
-    return relax.op.permute_dims(result, back) if is_moved else result
+    return made, relax.const(padded.reshape(given * parts, made * 2), dtype)
+
+
+def _length_asked(node: OnnxNode, given: Extent) -> Extent | None:
+    """The length of the transform, which may be written as the extent that it is; None if it is not known."""
+    length = node.inputs[1] if node.has(1) else None
+    if length is None:
+        return given
+    if isinstance(length.ty, tvm.ir.PrimType):
+        return length
+    numbers = numbers_of(node.builder, length)
+    return None if numbers is None else numbers[0]
+
+
+def _symbolic_matrix(
+    node: OnnxNode, length: Extent, parts: int, made: Extent, *, inverse: bool
+) -> relax.Expr:
+    """What `_matrix` is for a length that a call tells, as it is multiplied."""
+    dtype, one = dtype_of(node.tensor(0)), relax.const(1.0, "float64")
+    factor: Factor = 1.0
+    if inverse:
+        count = number_of_elements(node.emit, [length])
+        factor = 1.0 / count if isinstance(count, float) else node.emit(relax.op.divide(one, count))
+    cosine, sine = fourier_matrices(node.emit, length, made, length, dtype, factor)
+    opposite = node.emit(relax.op.negative(sine))
+    forward, backward = (sine, opposite) if inverse else (opposite, sine)
+    pairs = [(cosine, forward), (backward, cosine)][:parts]
+    stacked = [node.emit(relax.op.stack(list(pair), -1)) for pair in pairs]
+    whole = node.emit(relax.op.stack(stacked, 1))
+    return node.emit(relax.op.reshape(whole, _shape([length * parts, made * 2])))
 
 
 def _axis(node: OnnxNode, rank: int) -> int:

@@ -1,13 +1,14 @@
-"""Fourier transforms along static axes, as products with the matrices of their cosines and sines.
+"""Fourier transforms as products with the matrices of their cosines and sines.
 
 A row of ``n`` numbers takes ``n`` products for each frequency, where a fast transform takes a few; for the
 lengths that models have (windows of sound, tokens, small images), targets compute such products in little
-time. The matrices are computed in float64 and rounded once.
+time. The matrices are computed in float64 and rounded once; those of symbolic axes in each call.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
@@ -15,6 +16,11 @@ from tvm import relax
 
 from annotated_region.errors import ModelError
 from annotated_region.importing.shared_ops.axis_products import product_along
+from annotated_region.importing.shared_ops.fourier_matrices import (
+    Factor,
+    fourier_matrices,
+    number_of_elements,
+)
 from annotated_region.importing.torch_programs.converters.complex_numbers import (
     Pair,
     converts_complex,
@@ -25,6 +31,7 @@ from annotated_region.importing.torch_programs.converters.torch_node import (
     dtype_of_tensor,
     extents_of_tensor,
 )
+from annotated_region.tvm_adapter.arithmetic import Extent
 
 __all__: list[str] = []
 
@@ -36,11 +43,10 @@ def of_real_numbers(node: TorchNode) -> Pair:
     *others, last = axes
     extent = _extent(data, last)
     count = extent // 2 + 1 if node.argument(3, "onesided") else extent
-    angles = _angles(extent, count)
     factor = _factor(node, [_extent(data, axis) for axis in axes])
-    value = Pair(
-        _along(node, data, last, np.cos(angles) * factor), _along(node, data, last, -np.sin(angles) * factor)
-    )
+    waves = fourier_matrices(node.emit, extent, count, extent, dtype_of_tensor(data), factor)
+    straight, crossed = (product_along(node.emit, data, last, matrix) for matrix in waves)
+    value = Pair(straight, node.emit(relax.op.negative(crossed)))
     return reduce(lambda pair, axis: _transformed(node, pair, axis, -1.0, 1.0), others, value)
 
 
@@ -49,7 +55,10 @@ def of_complex_numbers(node: TorchNode) -> Pair:
     """The spectrum of complex numbers, or the numbers of a spectrum."""
     value, axes = pair_of(node, 0), _axes(node)
     sign = -1.0 if node.argument(3, "forward") else 1.0
-    factors = [_factor(node, [_extent(value.real, axis) for axis in axes]), *[1.0] * (len(axes) - 1)]
+    factors: list[Factor] = [
+        _factor(node, [_extent(value.real, axis) for axis in axes]),
+        *[1.0] * (len(axes) - 1),
+    ]
     for axis, factor in zip(axes, factors, strict=True):
         value = _transformed(node, value, axis, sign, factor)
     return value
@@ -64,43 +73,42 @@ def to_real_numbers(node: TorchNode) -> relax.Expr:
         raise ModelError(f"{extent} numbers of {_extent(value.real, last)} frequencies are not supported")
     for axis in others:
         value = _transformed(node, value, axis, 1.0, 1.0)
-    angles = _angles(extent // 2 + 1, extent, extent)
+    extents = [*(_extent(value.real, axis) for axis in others), extent]
+    factor = _factor(node, extents)
+    if not isinstance(factor, float):
+        raise ModelError(f"the numbers of a spectrum of the symbolic extents {extents} are not supported")
+    angles = 2 * np.pi * (np.outer(np.arange(extent // 2 + 1), np.arange(extent)) % extent) / extent
     shares = np.full((len(angles), 1), 2.0)
     shares[0] = 1.0
     if extent % 2 == 0:
         shares[-1] = 1.0
-    shares *= _factor(node, [*(_extent(value.real, axis) for axis in others), extent])
-    real = _along(node, value.real, last, np.cos(angles) * shares)
-    return node.emit(relax.op.subtract(real, _along(node, value.imaginary, last, np.sin(angles) * shares)))
+    shares *= factor
+    real, imaginary = (
+        product_along(node.emit, part, last, relax.const(wave(angles) * shares, dtype_of_tensor(part)))
+        for part, wave in ((value.real, np.cos), (value.imaginary, np.sin))
+    )
+    return node.emit(relax.op.subtract(real, imaginary))
 
 
-def _transformed(node: TorchNode, value: Pair, axis: int, sign: float, factor: float) -> Pair:
+def _transformed(node: TorchNode, value: Pair, axis: int, sign: float, factor: Factor) -> Pair:
     extent = _extent(value.real, axis)
-    angles = _angles(extent, extent)
-    cosines, sines = np.cos(angles) * factor, sign * np.sin(angles) * factor
+    waves = fourier_matrices(node.emit, extent, extent, extent, dtype_of_tensor(value.real), factor)
     straight, crossed = (
-        [_along(node, part, axis, matrix) for part in (value.real, value.imaginary)]
-        for matrix in (cosines, sines)
+        [product_along(node.emit, part, axis, matrix) for part in (value.real, value.imaginary)]
+        for matrix in waves
     )
-    return Pair(
-        node.emit(relax.op.subtract(straight[0], crossed[1])),
-        node.emit(relax.op.add(straight[1], crossed[0])),
-    )
+    less, more = (relax.op.add, relax.op.subtract) if sign < 0 else (relax.op.subtract, relax.op.add)
+    return Pair(node.emit(less(straight[0], crossed[1])), node.emit(more(straight[1], crossed[0])))
 
 
-def _angles(rows: int, columns: int, extent: int | None = None) -> np.ndarray:
-    """For each place and frequency the angle, by whole numbers as long as possible."""
-    whole = rows if extent is None else extent
-    products = np.outer(np.arange(rows), np.arange(columns)) % whole
-    angles: np.ndarray = 2 * np.pi * products / whole
-    return angles
-
-
-def _factor(node: TorchNode, extents: list[int]) -> float:
+def _factor(node: TorchNode, extents: Sequence[Extent]) -> Factor:
     """The factor of the spectrum: 1, or the inverse of the number of places or of its root."""
-    count = float(math.prod(extents))
-    by_kind = (1.0, 1 / math.sqrt(count), 1 / count)
-    return by_kind[int(str(node.argument(2, "normalization")))]
+    kind = int(str(node.argument(2, "normalization")))
+    count = number_of_elements(node.emit, extents) if kind else 1.0
+    if isinstance(count, float):
+        return (1.0, 1 / math.sqrt(count), 1 / count)[kind]
+    root = node.emit(relax.op.sqrt(count)) if kind == 1 else count
+    return node.emit(relax.op.divide(relax.const(1.0, "float64"), root))
 
 
 def _axes(node: TorchNode) -> list[int]:
@@ -111,12 +119,5 @@ def _axes(node: TorchNode) -> list[int]:
     return [int(axis) % rank for axis in given]
 
 
-def _extent(data: relax.Expr, axis: int) -> int:
-    extent = extents_of_tensor(data)[axis]
-    if not isinstance(extent, int):
-        raise ModelError(f"a Fourier transform along the symbolic extent {extent} is not supported")
-    return extent
-
-
-def _along(node: TorchNode, data: relax.Expr, axis: int, matrix: np.ndarray) -> relax.Expr:
-    return product_along(node.emit, data, axis, relax.const(matrix, dtype_of_tensor(data)))
+def _extent(data: relax.Expr, axis: int) -> Extent:
+    return extents_of_tensor(data)[axis]
