@@ -2,8 +2,9 @@
 
 TVM 0.27.0 returns 0 for the mean and the deviation of `LayerNormalization`, wrong running statistics for
 a `BatchNormalization` in training mode, and a float mask for `Dropout`, whose training mode it
-ignores. Before opset 14 a `BatchNormalization` is in training mode if it has all five outputs: networks that
-normalize the weights of their convolutions are exported so, and TVM refuses them.
+ignores, and refuses an `LRN` of half precision. Before opset 14 a `BatchNormalization` is in training mode
+if it has all five outputs: networks that normalize the weights of their convolutions are exported so, and
+TVM refuses them.
 """
 
 from __future__ import annotations
@@ -44,6 +45,17 @@ def _layer_normalization(node: OnnxNode) -> relax.Expr:
     one = relax.const(1.0, dtype_of(data))
     deviation = node.emit(relax.op.sqrt(relax.op.add(variance, epsilon)))
     return relax.Tuple([norm, mean, node.emit(relax.op.divide(one, deviation))])
+
+
+@converts("", "LRN", (1, 1), "alpha beta bias size")
+def _local_response_normalization(node: OnnxNode) -> relax.Expr:
+    """TVM combines half precision with constants of float32, and fails; squares may also exceed float16."""
+    data = node.tensor(0, (*FLOATS, "bfloat16"))
+    if dtype_of(data) not in HALVES:
+        return node.by_tvm()
+    wide = node.emit(relax.op.astype(data, "float32"))
+    normal = node.emit(replace(node, inputs=(wide,)).by_tvm())
+    return relax.op.astype(normal, dtype_of(data))
 
 
 def _with_bias(node: OnnxNode) -> OnnxNode:
