@@ -8,7 +8,8 @@ function checks it at its beginning (`annotated_region.functions.extent_checks`)
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import tvm
@@ -41,6 +42,8 @@ class Equations:
         The pairs, in the order in which they were first required.
     origins
         For each pair, the origin that required it first; empty for none.
+    needing
+        The origins of what is converted now, the innermost one last.
     numbers
         Those of a result of several operations and a number.
     extents
@@ -50,8 +53,18 @@ class Equations:
 
     pairs: list[tuple[PrimExpr, PrimExpr]] = field(default_factory=list)
     origins: list[str] = field(default_factory=list)
+    needing: list[str] = field(default_factory=list)
     numbers: list[tuple[PrimExpr, tirx.IntImm]] = field(default_factory=list)
     extents: dict[int, list[PrimExpr]] = field(default_factory=dict)
+
+    @contextmanager
+    def needed_by(self, origin: str) -> Iterator[None]:
+        """Inside of it, equations are required for the sake of an origin, if they name none."""
+        self.needing.append(origin)
+        try:
+            yield
+        finally:
+            self.needing.pop()
 
     def require(self, one: Extent, other: Extent, *, origin: str = "") -> None:
         """Note that two extents must be equal, for the sake of an origin."""
@@ -90,7 +103,7 @@ class Equations:
         pair = (_expression(one), _expression(other))
         if not any(all(map(tvm_ffi.structural_equal, pair, known)) for known in self.pairs):
             self.pairs.append(pair)
-            self.origins.append(origin)
+            self.origins.append(origin or next(reversed(self.needing), ""))
             if isinstance(pair[0], PAIRS) and isinstance(pair[1], tirx.IntImm):
                 self.numbers.append((pair[0], pair[1]))
 

@@ -35,6 +35,7 @@ from annotated_region.importing.torch_programs.guard_ranges import guarded_range
 from annotated_region.importing.torch_programs.guards import guarded_equations, require_guards
 from annotated_region.importing.torch_programs.inputs import with_fixed_extents
 from annotated_region.importing.torch_programs.product_types import keep_operand_types
+from annotated_region.origins import bounded
 from annotated_region.printable import first_line
 from annotated_region.serial import one_at_a_time
 
@@ -191,7 +192,8 @@ class _NotedConversions:
         if name in self.custom:
             result = self.custom[name](node, importer)
         else:
-            result = self._checked(name, node, importer)
+            with self.agreement.equations.needed_by(bounded(_origin_of(node))):
+                result = self._checked(name, node, importer)
         self.results.note(result, _origin_of(node))
         return result
 

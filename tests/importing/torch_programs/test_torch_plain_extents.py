@@ -54,7 +54,8 @@ def test_what_follows_from_extents_is_one_region(padded, name):
 def test_more_blocks_than_when_exported_are_refused(padded, target):
     """Each block but the first one would be left out of the result."""
     machine = machine_of(padded.CASES["loop"], target)
-    with pytest.raises(ValueError, match=r"\+ 15\) // 16 must be 1, where .* is extent 1 of x"):
+    message = r"\+ 15\) // 16 must be 1 for 'Loop \(.*:\d+\)', where .* is extent 1 of x"
+    with pytest.raises(ValueError, match=message):
         machine["main"](tvm.runtime.tensor(np.zeros((2, 17, 8), "float32")))
 
 
@@ -63,14 +64,16 @@ def test_rows_that_are_no_whole_blocks_are_refused(padded, target):
     """Some of thirteen rows would be left out, and those of no block divided by their number, which is 0."""
     machine = machine_of(padded.CASES["windows"], target)
     for length in (13, 3):
-        with pytest.raises(ValueError, match=r"(\w+) must be \1 // 4 \* 4, where \1 is extent 1 of x"):
+        message = r"(\w+) must be \1 // 4 \* 4 for 'Windows \(.*:\d+\)', where \1 is extent 1 of x"
+        with pytest.raises(ValueError, match=message):
             machine["main"](tvm.runtime.tensor(np.zeros((2, length, 8), "float32")))
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_fewer_rows_than_slices_need_are_refused(padded, target):
     machine = machine_of(padded.CASES["neighbours"], target)
-    with pytest.raises(ValueError, match=r"min\((\w+), 4\) must be 4, where \1 is extent 1 of x"):
+    message = r"min\((\w+), 4\) must be 4 for 'Neighbours \(.*:\d+\)', where \1 is extent 1 of x"
+    with pytest.raises(ValueError, match=message):
         machine["main"](tvm.runtime.tensor(np.zeros((2, 3, 8), "float32")))
 
 
