@@ -128,11 +128,11 @@ def test_a_function_of_a_transposed_convolution_of_bytes_to_one_channel(extents,
     data, weight = drawn((1, *extents), (channels, 1, *[3] * len(pixels)))
     model = in_bytes(data, weight, 0)
     del model.graph.node[-1], model.graph.output[:]
-    transposed = {"strides": [stride] * len(pixels), "pads": [1] * 2 * len(pixels)}
+    strides, pads = [stride] * len(pixels), [1] * 2 * len(pixels)
     bounds = " low high" if function == "Clip" else ""
     model.graph.node.extend(
         [
-            Node("ConvTranspose", "d k b" if is_biased else "d k", "t", **transposed),
+            Node("ConvTranspose", "d k b" if is_biased else "d k", "t", strides=strides, pads=pads),
             *([] if is_biased else [Node("Add", "t b", "sum")]),
             Node(function, ("t" if is_biased else "sum") + bounds),
         ]

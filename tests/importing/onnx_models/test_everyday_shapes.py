@@ -1,10 +1,11 @@
-"""Models with the extents of everyday networks on dnnl: right, and by no reference code of oneDNN."""
+"""Models with the extents of everyday networks: on dnnl, by no reference code, and of bytes on openvino."""
 
 from __future__ import annotations
 
 import pytest
 from everyday_shapes_campaign import checked
 from kits.backends.dnnl.dnnl_harness import needs_onednn
+from kits.backends.openvino_kit import needs_openvino
 from kits.importing.node_checks import Kind, Outcome
 
 
@@ -13,3 +14,9 @@ from kits.importing.node_checks import Kind, Outcome
 @pytest.mark.parametrize("seed", [*range(6), 656, 679, 772, 778, 5276])
 def test_everyday_models(seed: int) -> None:
     assert checked(seed, "dnnl") == Outcome(Kind.RIGHT)
+
+
+@needs_openvino
+@pytest.mark.parametrize("seed", range(4))
+def test_everyday_models_of_bytes(seed: int) -> None:
+    assert checked(seed, "openvino", is_of_bytes=True) == Outcome(Kind.RIGHT)
