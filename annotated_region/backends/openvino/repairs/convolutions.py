@@ -24,7 +24,7 @@ be the other operand alone, most often of symbolic extents:
 
     y = Add(Conv(x, w), z)        z, if x is (n, 1, 4, 4), and w is (2, 1, 2, 2)
     c = Conv(x, w), y = Add(Max(c, c), z)        right
-    y = BatchNormalization(Conv(x, w), ...)        the same, if its parameters are computed
+    y = BatchNormalization(Conv(x, w), ...)        the same of any channels, if its parameters are computed
 
 A sum with a convolution, and with one image for any number of them, is computed in the memory of its result;
 if there are no images, the other operand is written there nevertheless, and destroys what lies behind:
@@ -103,7 +103,8 @@ def _apart_from_sums(graph: Graph, sources: ValueSources, operator: Operator) ->
     is_norm = operator.kind == "BatchNormalization" and not sources.constants.issuperset(operator.inputs[1:])
     if not is_sum and not is_norm:
         return (operator,)
-    most = sys.maxsize if graph.repeated_images.intersection(operator.outputs) else _FEW
+    is_of_any = is_norm or bool(graph.repeated_images.intersection(operator.outputs))
+    most = sys.maxsize if is_of_any else _FEW
     copies: list[Operator] = []
     for name in dict.fromkeys(operator.inputs):
         if _is_convolved(graph, sources, name, most):
