@@ -2,6 +2,9 @@
 
 The angle of a place and a frequency is ``2 pi (place * frequency mod length) / length``, so that there are as
 many cosines as places: those of a symbolic length are computed in float64, rounded once, and read by places.
+
+A matrix has as many elements as the square of the length, so that transforms of more than `LONGEST` places
+are refused: at import, or in each call.
 """
 
 from __future__ import annotations
@@ -11,11 +14,16 @@ from functools import reduce
 from operator import mul
 
 import numpy as np
-from tvm import relax
+from tvm import relax, tirx
 
+from annotated_region.errors import ModelError
+from annotated_region.functions.extent_checks import extent_difference
 from annotated_region.tvm_adapter.arithmetic import Extent
 
-__all__ = ["Factor", "fourier_matrices", "number_of_elements"]
+__all__ = ["LONGEST", "Factor", "fourier_matrices", "number_of_elements", "require_short"]
+
+LONGEST = 8192
+"""The largest number of places of a transform: its matrices take half a gigabyte."""
 
 Emit = Callable[[relax.Expr], relax.Expr]
 Factor = float | relax.Expr
@@ -63,6 +71,23 @@ def fourier_matrices(
     tables = [emit(relax.op.astype(each, dtype)) for each in scaled]
     cosines, sines = (emit(relax.op.take(table, turns, 0)) for table in tables)
     return cosines, sines
+
+
+def require_short(builder: relax.BlockBuilder, length: Extent, origin: str) -> None:
+    """Refuse more than `LONGEST` places; a symbolic length is checked in each call.
+
+    Raises
+    ------
+    ModelError
+        The length is known, and larger.
+    """
+    if isinstance(length, int):
+        if length > LONGEST:
+            raise ModelError(f"transforms of {length} places are not supported; {LONGEST} are the most")
+        return
+    shortened = tirx.Min(length, tirx.IntImm("int64", LONGEST))
+    difference = builder.emit(relax.ShapeExpr([extent_difference(shortened, length, origin)]))
+    builder.match_cast(difference, relax.ShapeType([tirx.IntImm("int64", 0)]))
 
 
 def number_of_elements(emit: Emit, extents: Sequence[Extent]) -> Factor:

@@ -86,6 +86,14 @@ def test_transforms_of_any_length_are_those_of_numpy(name: str, target: str) -> 
         assert_spectrum(machine["main"](runtime.tensor(data)).numpy(), function(values, axis=1))
 
 
+def test_a_call_of_more_places_than_matrices_have_room_for_is_refused() -> None:
+    """The matrices have the square of the length: 100 000 places would take 80 GB."""
+    text = "(float[n, l, 1] x) => (float[n, m, 2] y) { y = DFT<axis = 1>(x) }"
+    machine = machine_of(onnx.parser.parse_model(HEAD + text), ["dnnl"])
+    with pytest.raises(ValueError, match=r"min\(l, 8192\) must be l for 'DFT:y', where l is extent 1 of x"):
+        machine["main"](runtime.tensor(np.zeros((1, 100_000, 1), "float32")))
+
+
 def test_spectra_of_float64_are_of_that_type() -> None:
     data = np.random.default_rng(3).standard_normal((2, 16, 1))
     head, given = '<ir_version: 8, opset_import: ["" : 17]> g (double[2, 16, 1] x)', runtime.tensor(data)

@@ -141,6 +141,7 @@ REFUSED = {
     "a function": lambda _model, x: torch.sin(pairs(x)).real,
     "a divisor": lambda _model, x: (1 / pairs(x)).real,
     "padding that is no zero": lambda _model, x: functional.pad(pairs(x), (1, 1), value=1.0).real,
+    "a line of many places": lambda _model, x: REAL(torch.fft.rfft(x.new_zeros(10_000))),
     "numbers of a symbolic spectrum": lambda _model, x: torch.fft.irfft(pairs(x), dim=1),
 }
 

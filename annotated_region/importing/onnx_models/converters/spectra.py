@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 from annotated_region.importing.onnx_models.converters.extent_numbers import numbers_of
 from annotated_region.importing.onnx_models.converters.node import FLOATS, OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_models.converters.registry import converts
 from annotated_region.importing.shared_ops.fourier_matrices import (
+    LONGEST,
     Factor,
     fourier_matrices,
     number_of_elements,
@@ -63,6 +64,7 @@ def _weights(
             f"transforms an axis of unknown length, {given}, as one of another; give it a number "
             "(shape_dict, --shape)",
         )
+        node.require_equal(tirx.Min(given, tirx.IntImm("int64", LONGEST)), given)
         frequencies = given // 2 + 1 if onesided else given
         return frequencies, _symbolic_matrix(node, given, parts, frequencies, inverse=inverse)
     length = _number(node, 1, "dft_length", given)

@@ -20,6 +20,7 @@ from annotated_region.importing.shared_ops.fourier_matrices import (
     Factor,
     fourier_matrices,
     number_of_elements,
+    require_short,
 )
 from annotated_region.importing.torch_programs.converters.complex_numbers import (
     Pair,
@@ -42,6 +43,7 @@ def of_real_numbers(node: TorchNode) -> Pair:
     data, axes = node.tensor(0), _axes(node)
     *others, last = axes
     extent = _extent(data, last)
+    _require_short(node, extent)
     count = extent // 2 + 1 if node.argument(3, "onesided") else extent
     factor = _factor(node, [_extent(data, axis) for axis in axes])
     waves = fourier_matrices(node.emit, extent, count, extent, dtype_of_tensor(data), factor)
@@ -77,6 +79,7 @@ def to_real_numbers(node: TorchNode) -> relax.Expr:
     factor = _factor(node, extents)
     if not isinstance(factor, float):
         raise ModelError(f"the numbers of a spectrum of the symbolic extents {extents} are not supported")
+    _require_short(node, extent)
     angles = 2 * np.pi * (np.outer(np.arange(extent // 2 + 1), np.arange(extent)) % extent) / extent
     shares = np.full((len(angles), 1), 2.0)
     shares[0] = 1.0
@@ -92,6 +95,7 @@ def to_real_numbers(node: TorchNode) -> relax.Expr:
 
 def _transformed(node: TorchNode, value: Pair, axis: int, sign: float, factor: Factor) -> Pair:
     extent = _extent(value.real, axis)
+    _require_short(node, extent)
     waves = fourier_matrices(node.emit, extent, extent, extent, dtype_of_tensor(value.real), factor)
     straight, crossed = (
         [product_along(node.emit, part, axis, matrix) for part in (value.real, value.imaginary)]
@@ -99,6 +103,10 @@ def _transformed(node: TorchNode, value: Pair, axis: int, sign: float, factor: F
     )
     less, more = (relax.op.add, relax.op.subtract) if sign < 0 else (relax.op.subtract, relax.op.add)
     return Pair(node.emit(less(straight[0], crossed[1])), node.emit(more(straight[1], crossed[0])))
+
+
+def _require_short(node: TorchNode, length: Extent) -> None:
+    require_short(node.importer.block_builder, length, f"{node.name} {node.node.name}")
 
 
 def _factor(node: TorchNode, extents: Sequence[Extent]) -> Factor:
