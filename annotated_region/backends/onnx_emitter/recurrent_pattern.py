@@ -17,7 +17,7 @@ from annotated_region.tvm_adapter.types import expect
 
 __all__ = ["register_recurrent_layers"]
 
-_FEWEST, _MOST = 3, 7
+_FEWEST, _MOST = 3, 6
 """The operands of a loop: gates, weight, what it has of bias, peepholes and lengths, one or two states."""
 
 

@@ -23,6 +23,7 @@ from annotated_region.testing.recipes import (
     ordering,
     products,
     quantization,
+    recurrence,
     windows,
 )
 from annotated_region.testing.recipes.workbench import DTYPES, EXTENTS, Recipe, Workbench
@@ -34,7 +35,7 @@ def _table() -> dict[str, Recipe]:
     known = set(map(str, tvm.ir.Op.list_op_names()))
     rooms = (
         elementwise, bits, windows, images, products, movement, indexing, ordering, norms, attention,
-        quantization, creation,
+        quantization, creation, recurrence,
     )  # fmt: skip
     made = {name: recipe for room in rooms for name, recipe in room.recipes().items()}
     return {name: recipe for name, recipe in made.items() if name in known}
