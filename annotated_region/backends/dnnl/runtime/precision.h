@@ -137,15 +137,7 @@ class Rounding {
 
   bool rounds_images(const NodeRow& node) const {
     const Dims& weights = dims_[node.inputs[1]];
-    const size_t place = weights.size() - parameters_of<ConvolutionRow>(node).strides.size - 1;
-    return !only_if_faster() && weights[place] >= kLeastChannels && !is_wrong_in_tiles(weights, place);
-  }
-
-  // oneDNN 3.2 multiplies windows of 80 channels wrongly in the matrix unit: more than a tile's depth, and no multiple.
-  static bool is_wrong_in_tiles(const Dims& weights, size_t place) {
-    constexpr int64_t kDepth = 32;
-    const bool has_rest = weights[place] > kDepth && weights[place] % kDepth != 0;
-    return has_rest && volume(weights, place + 1, weights.size()) > 1 && has_instructions(dnnl::cpu_isa::avx512_core_amx);
+    return !only_if_faster() && weights[weights.size() - parameters_of<ConvolutionRow>(node).strides.size - 1] >= kLeastChannels;
   }
 
   // Precondition: all readers of the node's result have been visited.

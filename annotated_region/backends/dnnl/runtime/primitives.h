@@ -139,6 +139,22 @@ bool is_of_depthwise(const PrimitiveDesc& pd) {
   return std::strstr(pd.impl_info_str(), "dw") != nullptr;
 }
 
+// Whether oneDNN 3.2 multiplies wrongly in tiles of AMX (convolutions of bytes or bfloat16): windows of several columns
+// with strides between them and no padding in front, of more channels than a row of a tile holds, and no multiple.
+inline bool is_wrong_in_tiles(const Dims& kernel, size_t spatial, const Dims& strides, const Dims& before, DataType type) {
+  constexpr int64_t kRowBytes = 64;
+  const int64_t row = kRowBytes / static_cast<int64_t>(dnnl::memory::data_type_size(type));
+  const int64_t channels = kernel[kernel.size() - spatial - 1];
+  return kernel.back() > 1 && strides.back() > 1 && before.back() == 0 && channels > row && channels % row != 0;
+}
+
+// Goes on to oneDNN's next implementation until one does not compute in tiles.
+template <typename PrimitiveDesc>
+void leave_tiles(PrimitiveDesc& pd) {
+  while (pd && std::strstr(pd.impl_info_str(), "amx") != nullptr && pd.next_impl()) {
+  }
+}
+
 inline void deconvolution(Builder& builder, const NodeRow& node);
 
 template <typename Forward>
@@ -155,11 +171,14 @@ void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) 
     data = padded_line(builder, src, before[0], after[0]);
     before = after = {0};
   }
+  const bool avoids_tiles = is_wrong_in_tiles(builder.dims(weights), before.size(), dims_of(given.strides), before,
+                                              builder.factor_type(weights));
   const auto create = [&](const dnnl::primitive_attr& attr, const Desc& from, const Desc& dst) {
     const Desc kernel = any(builder.dims(weights), builder.factor_type(weights));
-    return typename Forward::primitive_desc(cpu(), kInference, algorithm, from, kernel, bias, dst,
-                                            dims_of(given.strides), dims_of(given.dilation), before, after, attr,
-                                            /*allow_empty=*/true);
+    typename Forward::primitive_desc pd(cpu(), kInference, algorithm, from, kernel, bias, dst, dims_of(given.strides),
+                                        dims_of(given.dilation), before, after, attr, /*allow_empty=*/true);
+    if (avoids_tiles) leave_tiles(pd);
+    return pd;
   };
   const auto fastest = [&](const dnnl::primitive_attr& attr, const Desc& dst) {
     if (data) return create(attr, data->desc, dst);
