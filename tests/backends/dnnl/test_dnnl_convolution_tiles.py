@@ -1,7 +1,7 @@
 """Convolutions of bytes and bfloat16 in patches, of which oneDNN 3.2 has some wrong in tiles of AMX.
 
-They have strides between columns, an even number of taps along them, no padding in front of them, and more
-channels than a row of a tile holds (64 bytes, or 32 numbers), no multiple of it. On processors without AMX
+They have strides between columns, an even number of taps along them, no padding in front of them, and
+channels that are no multiple of those in a row of a tile (64 bytes, or 32 numbers). On processors without AMX
 these tests hold without a mend.
 """
 
@@ -39,6 +39,7 @@ PATCHES = (
     Patches((1, 112, 20, 2), (24, 112, 2, 2), 2),
     Patches((2, 96, 12, 28), (128, 96, 1, 6), 2),
     Patches((1, 144, 20, 20), (33, 144, 4, 4), 2),
+    Patches((1, 24, 4, 20, 4), (24, 24, 4, 4, 4), 4),
 )
 ROUNDED = """s = Constant<value = float {{0.03}}>() z = Constant<value = int8 {{0}}>()
     c = QuantizeLinear(x, s, z) d = DequantizeLinear(c, s, z) v = DequantizeLinear(q, t)"""
@@ -46,9 +47,11 @@ ROUNDED = """s = Constant<value = float {{0.03}}>() z = Constant<value = int8 {{
 
 def _model(patches: Patches, weights: str, of: str) -> onnx.ModelProto:
     """A convolution of `of`, which nodes make of the image `x` and the kernel `q`."""
-    head = f"(float[{_list(patches.image)}] x) => (float[a, b, c, d] y)"
+    rank = len(patches.image)
+    strides, extents = _list((patches.stride,) * (rank - 2)), ", ".join("abcde"[:rank])
+    head = f"(float[{_list(patches.image)}] x) => (float[{extents}] y)"
     return onnx.parser.parse_model(
-        f"{HEAD}{head} <{weights}> {{ {of} y = Conv<strides = [{patches.stride}, {patches.stride}]>(d, v) }}"
+        f"{HEAD}{head} <{weights}> {{ {of} y = Conv<strides = [{strides}]>(d, v) }}"
     )
 
 

@@ -140,12 +140,12 @@ bool is_of_depthwise(const PrimitiveDesc& pd) {
 }
 
 // Whether oneDNN 3.2 multiplies wrongly in tiles of AMX (convolutions of bytes or bfloat16): windows of several columns
-// with strides between them and no padding in front, of more channels than a row of a tile holds, and no multiple.
+// with strides between them and no padding in front, of channels that are no multiple of those in a row of a tile.
 inline bool is_wrong_in_tiles(const Dims& kernel, size_t spatial, const Dims& strides, const Dims& before, DataType type) {
   constexpr int64_t kRowBytes = 64;
   const int64_t row = kRowBytes / static_cast<int64_t>(dnnl::memory::data_type_size(type));
   const int64_t channels = kernel[kernel.size() - spatial - 1];
-  return kernel.back() > 1 && strides.back() > 1 && before.back() == 0 && channels > row && channels % row != 0;
+  return kernel.back() > 1 && strides.back() > 1 && before.back() == 0 && channels % row != 0;
 }
 
 // Goes on to oneDNN's next implementation until one does not compute in tiles.
