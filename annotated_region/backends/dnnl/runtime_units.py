@@ -82,6 +82,8 @@ PRODUCT_FILES = (
     "transposed.h",
     "long_lines.h",
     "windows.h",
+    "convolution_faults.h",
+    "padding.h",
     "primitives.h",
     "pooling.h",
     "attention_products.h",

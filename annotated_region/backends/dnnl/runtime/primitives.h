@@ -139,20 +139,9 @@ bool is_of_depthwise(const PrimitiveDesc& pd) {
   return std::strstr(pd.impl_info_str(), "dw") != nullptr;
 }
 
-// Whether oneDNN 3.2 multiplies wrongly in tiles of AMX (convolutions of bytes or bfloat16): windows of several columns
-// with strides between them and no padding in front, of channels that are no multiple of those in a row of a tile.
-inline bool is_wrong_in_tiles(const Dims& kernel, size_t spatial, const Dims& strides, const Dims& before, DataType type) {
-  constexpr int64_t kRowBytes = 64;
-  const int64_t row = kRowBytes / static_cast<int64_t>(dnnl::memory::data_type_size(type));
-  const int64_t channels = kernel[kernel.size() - spatial - 1];
-  return kernel.back() > 1 && strides.back() > 1 && before.back() == 0 && channels % row != 0;
-}
-
-// Goes on to oneDNN's next implementation until one does not compute in tiles.
-template <typename PrimitiveDesc>
-void leave_tiles(PrimitiveDesc& pd) {
-  while (pd && std::strstr(pd.impl_info_str(), "amx") != nullptr && pd.next_impl()) {
-  }
+// Whether a convolution reads a copy of the image with its padding.
+inline bool is_padded_first(const Builder& builder, const NodeRow& node) {
+  return is_line_padded_first(builder, node) || is_zero_point_padded(builder, node);
 }
 
 inline void deconvolution(Builder& builder, const NodeRow& node);
@@ -168,11 +157,11 @@ void convolve(Builder& builder, const NodeRow& node, dnnl::algorithm algorithm) 
   Dims before = dims_of(given.before), after = dims_of(given.after);
   std::optional<Value> data;
   if (algorithm == dnnl::algorithm::convolution_direct && is_padded_first(builder, node)) {
-    data = padded_line(builder, src, before[0], after[0]);
-    before = after = {0};
+    data = padded_image(builder, src, before, after, node.quantized);
+    before = after = Dims(before.size(), 0);
   }
-  const bool avoids_tiles = is_wrong_in_tiles(builder.dims(weights), before.size(), dims_of(given.strides), before,
-                                              builder.factor_type(weights));
+  const DataType type = builder.factor_type(weights);
+  const bool avoids_tiles = are_patches_with_rest(builder.dims(weights), dims_of(given.strides), before, type);
   const auto create = [&](const dnnl::primitive_attr& attr, const Desc& from, const Desc& dst) {
     const Desc kernel = any(builder.dims(weights), builder.factor_type(weights));
     typename Forward::primitive_desc pd(cpu(), kInference, algorithm, from, kernel, bias, dst, dims_of(given.strides),
