@@ -59,23 +59,23 @@ class Equations:
 
     @contextmanager
     def needed_by(self, origin: str) -> Iterator[None]:
-        """Inside of it, equations are required for the sake of an origin, if they name none."""
+        """Inside of it, equations are required for the sake of an origin."""
         self.needing.append(origin)
         try:
             yield
         finally:
             self.needing.pop()
 
-    def require(self, one: Extent, other: Extent, *, origin: str = "") -> None:
-        """Note that two extents must be equal, for the sake of an origin."""
+    def require(self, one: Extent, other: Extent) -> None:
+        """Note that two extents must be equal."""
         for extent in (one, other):
-            self.require_divisors(extent, origin=origin)
-        self._note(one, other, origin)
+            self.require_divisors(extent)
+        self._note(one, other)
 
-    def require_divisors(self, extent: Extent, *, origin: str = "") -> None:
+    def require_divisors(self, extent: Extent) -> None:
         """Note that what an extent is divided by must be at least 1."""
         for divisor in symbolic_divisors(extent):
-            self._note(tirx.Min(divisor, tirx.IntImm("int64", 1)), 1, origin)
+            self._note(tirx.Min(divisor, tirx.IntImm("int64", 1)), 1)
 
     def note_extents(self, shape: Sequence[Extent]) -> None:
         """Note that numbers are the extents of a tensor."""
@@ -99,11 +99,11 @@ class Equations:
         is_kept = left.same_as(extent.a) and right.same_as(extent.b)
         return extent if is_kept else _COMPUTING[type(extent)](left, right)
 
-    def _note(self, one: Extent, other: Extent, origin: str) -> None:
+    def _note(self, one: Extent, other: Extent) -> None:
         pair = (_expression(one), _expression(other))
         if not any(all(map(tvm_ffi.structural_equal, pair, known)) for known in self.pairs):
             self.pairs.append(pair)
-            self.origins.append(origin or next(reversed(self.needing), ""))
+            self.origins.append(next(reversed(self.needing), ""))
             if isinstance(pair[0], PAIRS) and isinstance(pair[1], tirx.IntImm):
                 self.numbers.append((pair[0], pair[1]))
 

@@ -14,7 +14,7 @@ from tvm import relax
 import annotated_region as ar
 from annotated_region.functions.marking import bindings_in
 from annotated_region.importing.origins import NodeResults, OnnxOrigins, with_origins
-from annotated_region.importing.torch_programs.entry import _origin_of
+from annotated_region.importing.torch_programs.node_origins import node_origin
 from annotated_region.origins import LONGEST_ORIGIN, bounded, origin_of
 from annotated_region.testing.registry import claim_ops, temporary_registrations
 
@@ -205,7 +205,7 @@ TRACE = """  File "/home/user/model.py", line 12, in forward
 )
 def test_nodes_of_pytorch_are_called_by_module_and_line(modules, trace, origin):
     node = SimpleNamespace(name="add_3", meta={"nn_module_stack": modules, "stack_trace": trace})
-    assert _origin_of(node) == origin
+    assert node_origin(node) == origin
 
 
 def test_an_exported_program_keeps_the_names_of_its_modules():

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import tvm
@@ -34,6 +32,7 @@ from annotated_region.importing.torch_programs.derived_extents import with_deriv
 from annotated_region.importing.torch_programs.guard_ranges import guarded_ranges, require_ranges
 from annotated_region.importing.torch_programs.guards import guarded_equations, require_guards
 from annotated_region.importing.torch_programs.inputs import with_fixed_extents
+from annotated_region.importing.torch_programs.node_origins import node_origin
 from annotated_region.importing.torch_programs.product_types import keep_operand_types
 from annotated_region.origins import bounded
 from annotated_region.printable import first_line
@@ -48,9 +47,6 @@ __all__ = ["from_exported_program"]
 
 Converter: TypeAlias = Callable[[Any, Any], object]
 """Converts a `torch.fx.Node`, given TVM's importer."""
-
-_FRAME = re.compile(r'^\s*File "(?P<file>.*)", line (?P<line>\d+), in ', re.MULTILINE)
-_LONGEST_TRACE = 1 << 16  # the maximum number of characters of a stack trace to scan
 
 
 @checked
@@ -143,7 +139,7 @@ def _require_converters(program: torch.export.ExportedProgram, names: Collection
     missing: dict[str, str] = {}
     for node in program.graph.nodes:
         if node.op == "call_function" and _name_of(node) not in names:
-            missing.setdefault(_name_of(node), _origin_of(node))
+            missing.setdefault(_name_of(node), node_origin(node))
     if missing:
         ops = ", ".join(f"{name} ({origin})" for name, origin in missing.items())
         raise ModelError(f"no converter for {ops}; pass one in custom_convert_map, or use other ops")
@@ -192,9 +188,9 @@ class _NotedConversions:
         if name in self.custom:
             result = self.custom[name](node, importer)
         else:
-            with self.agreement.equations.needed_by(bounded(_origin_of(node))):
+            with self.agreement.equations.needed_by(bounded(node_origin(node))):
                 result = self._checked(name, node, importer)
-        self.results.note(result, _origin_of(node))
+        self.results.note(result, node_origin(node))
         return result
 
     def _checked(self, name: str, node: fx.Node, importer: ExportedProgramImporter) -> object:
@@ -206,13 +202,15 @@ class _NotedConversions:
                 result = with_plain_extents(name, result, node, importer, equations)
         except (AnnotatedRegionError, MemoryError) as error:
             if isinstance(error, ModelError):
-                raise ModelError(f"{name} ({_origin_of(node)}): {error}") from error
+                raise ModelError(f"{name} ({node_origin(node)}): {error}") from error
             raise
         except Exception as error:  # TVM raises arbitrary errors for unexpected nodes
-            raise ModelError(f"TVM cannot import {name} ({_origin_of(node)}): {first_line(error)}") from error
+            raise ModelError(
+                f"TVM cannot import {name} ({node_origin(node)}): {first_line(error)}"
+            ) from error
         difference = shape_difference(node, result)
         if difference:
-            raise ModelError(f"TVM cannot import {name} ({_origin_of(node)}): {difference}")
+            raise ModelError(f"TVM cannot import {name} ({node_origin(node)}): {difference}")
         return result
 
     def _converted(self, name: str, node: fx.Node, importer: ExportedProgramImporter) -> object:
@@ -230,23 +228,3 @@ class _NotedConversions:
         if own is None and name not in self._table:
             raise ModelError("it is not supported with these arguments")
         return self._table[name](node) if own is None else own
-
-
-def _origin_of(node: fx.Node) -> str:
-    modules: Mapping[str, Any] = node.meta.get("nn_module_stack") or {}
-    path, kind = list(modules.values())[-1] if modules else (node.name, "")
-    # The path of the model itself is empty, so its class name is used.
-    name = str(path) or str(getattr(kind, "__qualname__", kind)).rpartition(".")[2] or node.name
-    line = _line_of(str(node.meta.get("stack_trace") or ""))
-    return f"{name} ({line})" if line else name
-
-
-def _line_of(trace: str) -> str:
-    """The last line of a stack trace outside PyTorch's own modules; empty if there is none."""
-    frames = [(PurePath(found["file"]), found["line"]) for found in _FRAME.finditer(trace[-_LONGEST_TRACE:])]
-    own = [frame for frame in frames if not _is_torch(frame[0])]
-    return f"{own[-1][0].name}:{own[-1][1]}" if own else ""
-
-
-def _is_torch(file: PurePath) -> bool:
-    return ("torch", "nn") in zip(file.parts, file.parts[1:], strict=False)

@@ -22,29 +22,19 @@ ANNOTATED_REGION_CLONES float sum_of_product(float a, float b, float c) { return
 extern "C" float multiply_add(float a, float b, float c) {
   return annotated_region_dnnl::sum_of_product(a, b, c);
 }
-extern "C" void gauss_error(const float* from, float* to, int64_t size) {
-  annotated_region_dnnl::gauss_error_run(from, to, size);
-}
-extern "C" void logarithm(const float* from, float* to, int64_t size) {
-  annotated_region_dnnl::logarithm_run(from, to, size);
-}
-extern "C" void sines(const float* from, float* to, int64_t size) {
-  annotated_region_dnnl::small_sine_run(from, to, size);
-}
-extern "C" void cosines(const float* from, float* to, int64_t size) {
-  annotated_region_dnnl::small_cosine_run(from, to, size);
-}
+#define RUN(name, run) \\
+  extern "C" void name(const float* from, float* to, int64_t size) { \\
+    annotated_region_dnnl::run(from, to, size); \\
+  }
+RUN(gauss_error, gauss_error_run)
+RUN(logarithm, logarithm_run)
+RUN(sines, small_sine_run)
+RUN(cosines, small_cosine_run)
+RUN(floors, floor_run)
+RUN(ceilings, ceiling_run)
+RUN(truncations, truncation_run)
 extern "C" int are_small(const float* from, int64_t size) {
   return annotated_region_dnnl::are_small_angles(from, size);
-}
-extern "C" void floors(const float* from, float* to, int64_t size) {
-  annotated_region_dnnl::floor_run(from, to, size);
-}
-extern "C" void ceilings(const float* from, float* to, int64_t size) {
-  annotated_region_dnnl::ceiling_run(from, to, size);
-}
-extern "C" void truncations(const float* from, float* to, int64_t size) {
-  annotated_region_dnnl::truncation_run(from, to, size);
 }
 extern "C" void all(const float* from, float* to, int64_t size) {
   annotated_region_dnnl::exponential_run(from, to, size);

@@ -8,7 +8,8 @@ import numpy as np
 import onnx
 import pytest
 import tvm
-from kits.importing.onnx_texts import HEAD, machine_of, run
+from kits.importing.onnx_texts import HEAD, machine_of, run, run_model
+from onnx import numpy_helper
 
 import annotated_region as ar
 
@@ -28,6 +29,10 @@ CHOSEN = """(float[1, n, 4] b, float[1, 1, n] s) => (int64[k, 3] y)
     y = If(c) <then_branch = e () => (int64[p, 3] v) { v = NonMaxSuppression(b, s, m, i, t) },
                else_branch = f () => (int64[q, 3] w) { w = NonMaxSuppression(b, s, m, i) }> }"""
 NONE = "(float[1, n, 4] b, float[1, c, n] s) => (int64[k, 3] y) { y = NonMaxSuppression(b, s) }"
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(9).standard_normal(shape).astype("float32")
 
 
 def _boxes(seed: int, batch: int, classes: int, count: int) -> Call:
@@ -89,3 +94,28 @@ def test_calls_with_other_numbers_of_scores_than_boxes_are_refused() -> None:
     machine = machine_of(onnx.parser.parse_model(HEAD + RANKED))
     with pytest.raises(ValueError, match="for 'NonMaxSuppression:y', where"):
         machine["main"](*map(tvm.runtime.tensor, (_boxes(0, 1, 1, 4)[0], _boxes(0, 1, 1, 5)[1])))
+
+
+def test_a_threshold_of_minus_infinity_is_none() -> None:
+    text = """(float[1, 6, 4] b, float[1, 2, 6] s) => (int64[k, 3] y)
+        <int64 m = {3}, float o = {0.5}> { y = NonMaxSuppression(b, s, m, o, t) }"""
+    model = onnx.parser.parse_model(HEAD + text)
+    model.graph.initializer.append(numpy_helper.from_array(np.float32(-np.inf), "t"))
+    corners = np.abs(numbers(1, 6, 4))
+    boxes = np.concatenate([corners[..., :2], corners[..., :2] + corners[..., 2:]], -1)
+    run_model(model, [], (boxes, -np.abs(numbers(1, 2, 6))))
+
+
+@pytest.mark.parametrize("target", ["dnnl", "onnxruntime", "openvino"])
+def test_selected_boxes_are_as_many_as_there_are(target: str) -> None:
+    """TVM's type of them has a row for each box, so that a region behind refused the tensor."""
+    text = """(float[1, 6, 4] b, float[1, 1, 6] s) => (float[k, 4] y)
+        <int64 m = {3}, float o = {0.5}, float t = {0.1},
+         int64[1] two = {2}, int64[1] one = {1}, int64[1] three = {3}> {
+        i = NonMaxSuppression(b, s, m, o, t) c = Slice(i, two, three, one) f = Squeeze(c, one)
+        r = Squeeze(b, z) g = Gather(r, f) e = Exp(g) y = Neg(e) }"""
+    model = onnx.parser.parse_model(HEAD + text)
+    model.graph.initializer.append(numpy_helper.from_array(np.array([0]), "z"))
+    corners = np.abs(numbers(1, 6, 4))
+    boxes = np.concatenate([corners[..., :2], corners[..., :2] + corners[..., 2:]], -1)
+    run_model(model, [target], (boxes, np.abs(numbers(1, 1, 6))), (boxes, np.zeros((1, 1, 6), "float32")))

@@ -427,31 +427,6 @@ def test_one_slope_for_lines_of_any_length(slope: float) -> None:
     assert [op.placed for op in function.ops] == ["dnnl"]
 
 
-def test_a_threshold_of_minus_infinity_is_none() -> None:
-    text = """(float[1, 6, 4] b, float[1, 2, 6] s) => (int64[k, 3] y)
-        <int64 m = {3}, float o = {0.5}> { y = NonMaxSuppression(b, s, m, o, t) }"""
-    model = onnx.parser.parse_model(HEAD + text)
-    model.graph.initializer.append(numpy_helper.from_array(np.float32(-np.inf), "t"))
-    corners = np.abs(numbers(1, 6, 4))
-    boxes = np.concatenate([corners[..., :2], corners[..., :2] + corners[..., 2:]], -1)
-    run_model(model, [], (boxes, -np.abs(numbers(1, 2, 6))))
-
-
-@pytest.mark.parametrize("target", ["dnnl", "onnxruntime", "openvino"])
-def test_selected_boxes_are_as_many_as_there_are(target: str) -> None:
-    """TVM's type of them has a row for each box, so that a region behind refused the tensor."""
-    text = """(float[1, 6, 4] b, float[1, 1, 6] s) => (float[k, 4] y)
-        <int64 m = {3}, float o = {0.5}, float t = {0.1},
-         int64[1] two = {2}, int64[1] one = {1}, int64[1] three = {3}> {
-        i = NonMaxSuppression(b, s, m, o, t) c = Slice(i, two, three, one) f = Squeeze(c, one)
-        r = Squeeze(b, z) g = Gather(r, f) e = Exp(g) y = Neg(e) }"""
-    model = onnx.parser.parse_model(HEAD + text)
-    model.graph.initializer.append(numpy_helper.from_array(np.array([0]), "z"))
-    corners = np.abs(numbers(1, 6, 4))
-    boxes = np.concatenate([corners[..., :2], corners[..., :2] + corners[..., 2:]], -1)
-    run_model(model, [target], (boxes, np.abs(numbers(1, 1, 6))), (boxes, np.zeros((1, 1, 6), "float32")))
-
-
 NAMES = ["batch-size", "2*n", "floor(n/2)", "n + 1", "a/b", "height:0", "n-1", "größe", "-1", "?"]
 
 

@@ -106,42 +106,45 @@ inline Spreading spreading(const Dims& data, const Dims& kernel, const Dims& out
           spatial_axes<SpreadAxis>(data, kernel, out, given)};
 }
 
-// The kernel (groups, out, in, taps ...) in the order groups, in, taps, out: the right side of a product.
-inline Desc as_right_side(const Dims& kernel, size_t groups) {
+// The kernel (groups, out, in, taps ...) with one of the axes `out` and `in` innermost, the taps before it, and the other
+// axis before them: a factor of a product.
+inline Desc as_factor(const Dims& kernel, size_t innermost, size_t other, size_t groups) {
   Dims strides(kernel.size());
-  const size_t out = groups, in = groups + 1;
-  strides[out] = 1;
-  int64_t step = kernel[out];
-  for (size_t axis = kernel.size() - 1; axis > in; --axis) {
+  strides[innermost] = 1;
+  int64_t step = kernel[innermost];
+  for (size_t axis = kernel.size() - 1; axis > groups + 1; --axis) {
     strides[axis] = step;
     step *= kernel[axis];
   }
-  strides[in] = step;
-  if (groups == 1) strides[0] = step * kernel[in];
+  strides[other] = step;
+  if (groups == 1) strides[0] = step * kernel[other];
   return Desc(kernel, kFloat, strides);
 }
 
-// The same in the order groups, out, taps, in: the left side.
-inline Desc as_left_side(const Dims& kernel, size_t groups) {
-  Dims strides(kernel.size());
-  const size_t out = groups, in = groups + 1;
-  strides[in] = 1;
-  int64_t step = kernel[in];
-  for (size_t axis = kernel.size() - 1; axis > in; --axis) {
-    strides[axis] = step;
-    step *= kernel[axis];
-  }
-  strides[out] = step;
-  if (groups == 1) strides[0] = step * kernel[out];
-  return Desc(kernel, kFloat, strides);
+// Adds the sums of products to a result; `run` computes up to kPlaces places of a line.
+template <typename Run>
+void add_sums(Builder& builder, const NodeRow& node, const Desc& made, const Place& products, const Desc& to,
+              int64_t lines, const Run& run) {
+  const int64_t width = to.get_dims().back(), parts = (width + kPlaces - 1) / kPlaces;
+  const Kernel sums = [=](const std::vector<char*>& pointers) {
+#pragma omp parallel for
+    for (int64_t item = 0; item < lines * parts; ++item) {
+      const int64_t first = item % parts * kPlaces;
+      run(floats(pointers[0]), floats(pointers[1]), item / parts, first, std::min(first + kPlaces, width));
+    }
+  };
+  const Place place = builder.fresh(to);
+  builder.add_kernel(sums, {{DNNL_ARG_SRC, made, products}, {DNNL_ARG_DST, to, place}}, "sums of taps " + layout_name(to));
+  builder.define(node.output, to, place);
 }
 
 // With channels last: each pixel's products with all taps, added by runs of channels.
 inline void product_by_pixels(Builder& builder, const NodeRow& node, const Spreading& work) {
   const int src = node.inputs[0], weights = node.inputs[1];
-  const Dims data = builder.dims(src), kernel = builder.dims(weights), out = builder.dims(node.output);
+  const Dims data = builder.dims(src), kernel = builder.dims(weights);
+  const size_t groups = kernel.size() - data.size();
   const int64_t channels = data[1] / work.groups, width = work.taps() * work.outputs;
-  const Desc from = channels_last(data, kFloat), right = as_right_side(kernel, kernel.size() - data.size());
+  const Desc from = channels_last(data, kFloat), right = as_factor(kernel, groups, groups + 1, groups);
   const Desc rows(Dims{work.groups, work.pixels(), channels}, kFloat, Dims{channels, data[1], 1});
   const Desc factors = plain({work.groups, channels, width}, kFloat), made = plain({work.groups, work.pixels(), width}, kFloat);
   const dnnl::matmul::primitive_desc pd(cpu(), rows, factors, made, Builder::attributes());
@@ -149,24 +152,17 @@ inline void product_by_pixels(Builder& builder, const NodeRow& node, const Sprea
   builder.add_step(pd, {{DNNL_ARG_SRC, rows, builder.fetch(src, from)},
                         {DNNL_ARG_WEIGHTS, factors, builder.fetch(weights, right)},
                         {DNNL_ARG_DST, made, products}}, "of all taps");
-  const int64_t parts = (out.back() + kPlaces - 1) / kPlaces;
-  const Kernel sums = [work, parts](const std::vector<char*>& pointers) {
-#pragma omp parallel for
-    for (int64_t item = 0; item < work.lines() * parts; ++item) {
-      const int64_t first = item % parts * kPlaces, last = std::min(first + kPlaces, work.axes[2].out);
-      work.run(floats(pointers[0]), floats(pointers[1]), item / parts, first, last);
-    }
-  };
-  const Desc to = channels_last(out, kFloat);
-  const Place place = builder.fresh(to);
-  builder.add_kernel(sums, {{DNNL_ARG_SRC, made, products}, {DNNL_ARG_DST, to, place}}, "sums of taps " + layout_name(to));
-  builder.define(node.output, to, place);
+  add_sums(builder, node, made, products, channels_last(builder.dims(node.output), kFloat), work.lines(),
+           [work](const float* all, float* result, int64_t line, int64_t first, int64_t last) {
+             work.run(all, result, line, first, last);
+           });
 }
 
 // By channels: each tap's products with all pixels, added by runs of pixels. Reads data with channels last as they are.
 inline void product_by_channels(Builder& builder, const NodeRow& node, const Spreading& work) {
   const int src = node.inputs[0], weights = node.inputs[1];
-  const Dims data = builder.dims(src), kernel = builder.dims(weights), out = builder.dims(node.output);
+  const Dims data = builder.dims(src), kernel = builder.dims(weights);
+  const size_t groups = kernel.size() - data.size();
   const int64_t channels = data[1] / work.groups, width = work.taps() * work.outputs, image = work.image();
   const NamedTag* const tag = tag_of(builder.layout(src));
   const bool is_last = tag != nullptr && tag->channels_last;
@@ -178,23 +174,16 @@ inline void product_by_channels(Builder& builder, const NodeRow& node, const Spr
   const Desc made = plain({work.images, work.groups, width, image}, kFloat);
   const dnnl::matmul::primitive_desc pd(cpu(), factors, columns, made, Builder::attributes());
   const Place products = builder.fresh(made);
-  const Desc left = as_left_side(kernel, kernel.size() - data.size());
+  const Desc left = as_factor(kernel, groups + 1, groups, groups);
   builder.add_step(pd, {{DNNL_ARG_SRC, factors, builder.fetch(weights, left)},
                         {DNNL_ARG_WEIGHTS, columns, builder.fetch(src, from)},
                         {DNNL_ARG_DST, made, products}}, "of all taps");
-  const int64_t parts = (out.back() + kPlaces - 1) / kPlaces, lines = work.axes[0].out * work.axes[1].out;
-  const Kernel sums = [work, parts, lines](const std::vector<char*>& pointers) {
-#pragma omp parallel for
-    for (int64_t item = 0; item < work.images * work.groups * work.outputs * lines * parts; ++item) {
-      const int64_t first = item % parts * kPlaces, last = std::min(first + kPlaces, work.axes[2].out);
-      const int64_t line = item / parts;
-      work.run_channel(floats(pointers[0]), floats(pointers[1]), line / lines, line % lines, first, last);
-    }
-  };
-  const Desc to = plain(out, kFloat);
-  const Place place = builder.fresh(to);
-  builder.add_kernel(sums, {{DNNL_ARG_SRC, made, products}, {DNNL_ARG_DST, to, place}}, "sums of taps " + layout_name(to));
-  builder.define(node.output, to, place);
+  const int64_t lines = work.axes[0].out * work.axes[1].out;  // of a channel
+  add_sums(builder, node, made, products, plain(builder.dims(node.output), kFloat),
+           work.images * work.groups * work.outputs * lines,
+           [work, lines](const float* all, float* result, int64_t line, int64_t first, int64_t last) {
+             work.run_channel(all, result, line / lines, line % lines, first, last);
+           });
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ def _in_parts(node: OnnxNode, extents: Sequence[Extent]) -> relax.Expr:
     Extents are computed before they are checked, and a division by 0 would end the process.
     """
     for extent in extents:
-        node.equations.known.require_divisors(extent, origin=node.origin)
+        node.equations.known.require_divisors(extent)
     safe = [each if isinstance(each, int) else _quotient(each) for each in extents]
     return relax.op.reshape(node.tensor(0), relax.ShapeExpr(safe))
 
@@ -187,7 +187,7 @@ def _divided_by_extent(node: OnnxNode, left: Extent, right: PrimExpr) -> relax.E
     if min(bounds_of(left)[0], bounds_of(right)[0]) < 0 or not node.equations.is_known_at_entry(right):
         return node.by_tvm()
     quotient = left // right
-    node.equations.known.require_divisors(quotient, origin=node.origin)
+    node.equations.known.require_divisors(quotient)
     return without_traps(quotient)
 
 

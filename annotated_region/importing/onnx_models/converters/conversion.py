@@ -123,8 +123,9 @@ def converted_by_us(
     given = OnnxNode(
         node, where, bounded(origin_of(node)), tuple(inputs), builder, standard, equations, opset
     )
-    agreed = given if domain_of(node) else agreeing(with_tensors(given))
-    converter = CONVERTERS.get((domain_of(node), node.op_type))
-    if converter is None:
-        return None if agreed is given else agreed.by_tvm()
-    return converter(agreed)
+    with equations.known.needed_by(given.origin):
+        agreed = given if domain_of(node) else agreeing(with_tensors(given))
+        converter = CONVERTERS.get((domain_of(node), node.op_type))
+        if converter is None:
+            return None if agreed is given else agreed.by_tvm()
+        return converter(agreed)

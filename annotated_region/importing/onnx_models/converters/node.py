@@ -183,7 +183,7 @@ class OnnxNode:
     def require_equal(self, one: Extent, other: Extent) -> None:
         """Check in each call that extents are equal: at its beginning, or here, before what reads them."""
         if self.equations.can_check(one, other):
-            self.equations.known.require(one, other, origin=self.origin)
+            self.equations.known.require(one, other)
             return
         difference = self.emit(relax.ShapeExpr([extent_difference(one, other, self.origin)]))
         self.builder.match_cast(difference, relax.ShapeType([tirx.IntImm("int64", 0)]))

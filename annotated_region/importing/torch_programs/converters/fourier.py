@@ -32,6 +32,8 @@ from annotated_region.importing.torch_programs.converters.torch_node import (
     dtype_of_tensor,
     extents_of_tensor,
 )
+from annotated_region.importing.torch_programs.node_origins import node_origin
+from annotated_region.origins import bounded
 from annotated_region.tvm_adapter.arithmetic import Extent
 
 __all__: list[str] = []
@@ -106,7 +108,7 @@ def _transformed(node: TorchNode, value: Pair, axis: int, sign: float, factor: F
 
 
 def _require_short(node: TorchNode, length: Extent) -> None:
-    require_short(node.importer.block_builder, length, f"{node.name} {node.node.name}")
+    require_short(node.importer.block_builder, length, bounded(node_origin(node.node)))
 
 
 def _factor(node: TorchNode, extents: Sequence[Extent]) -> Factor:
