@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from annotated_region.backends.onnx_emitter.copies import copied, is_copy
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
 
@@ -23,6 +25,7 @@ __all__ = [
     "behind",
     "chain_of",
     "computed_of",
+    "has_zero_point",
     "holds_several",
     "is_product",
     "kernel_shape",
@@ -110,6 +113,14 @@ def kernel_shape(graph: Graph, sources: ValueSources, convolution: Operator) -> 
     if name in sources.makers and sources.makers[name].kind == "DequantizeLinear":
         name = sources.makers[name].inputs[0]
     return shape_of(graph, name)
+
+
+def has_zero_point(graph: Graph, operator: Operator) -> bool:
+    """Whether an operator makes floats of bytes with a zero point that is not 0, or computed."""
+    if operator.kind != "DequantizeLinear" or len(operator.inputs) < 3:
+        return False
+    zero = graph.constants.get(operator.inputs[2])
+    return zero is None or bool(np.any(zero))
 
 
 def is_product(sources: ValueSources, name: str) -> bool:

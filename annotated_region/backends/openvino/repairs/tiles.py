@@ -11,9 +11,10 @@ Groups of more than 64 channels of bytes, no multiple of 64, are wrong for kerne
     y = Conv(DequantizeLinear(x), w)        wrong, if x is (1, 160, 4, 4), w is (32, 80, 1, 1), for two groups
     d = DequantizeLinear(x), y = Conv(Max(d, d), w)        right
 
-The padding of groups is not that of bytes with a zero point, if a group makes more than 32 channels of fewer:
+Groups of fewer than 32 channels of bytes with a zero point are wrong, if they make several blocks of 16, or
+with strides, unless each channel is a group:
 
-    y = Conv(DequantizeLinear(x, 0.1, 128), w)        wrong, if w is (128, 16, 1, 5), for two groups
+    y = Conv(DequantizeLinear(x, 0.1, 128), w)        wrong, if w is (96, 16, 1, 5), for two groups
     d = DequantizeLinear(x, 0.1, 128), y = Conv(Max(d, d), w)        right
 
 A transposed convolution of bytes to a single channel is fused wrongly with a number and a function behind it:
@@ -35,6 +36,7 @@ from annotated_region.backends.openvino.repairs.sources import (
     Repair,
     ValueSources,
     computed_of,
+    has_zero_point,
     kernel_shape,
     read_as_a_copy,
     reading_a_copy,
@@ -46,7 +48,7 @@ __all__ = ["BYTE_TILE_REPAIRS", "ROUNDED_TILE_REPAIRS", "TILE_REPAIRS"]
 _CHANNELS = 64
 """Of bytes in a row of a tile."""
 _FEW = 32
-"""Input channels of a group whose columns share rows of tiles, and the most output channels of one block."""
+"""Input channels of a group whose columns share rows of tiles."""
 
 
 def _with_two_columns(graph: Graph, _sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
@@ -84,17 +86,18 @@ def _of_bytes(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[
 
 def _of_groups(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
     """The operator; a convolution of groups that is wrong in bytes reads a copy, and is one of floats."""
-    if operator.kind != "Conv" or operator.attrs.get("group", 1) == 1:
+    data, groups = operator.inputs[0], expect(int, operator.attrs.get("group", 1))
+    if operator.kind != "Conv" or groups == 1 or not _was_bytes(sources, data):
         return (operator,)
     shape = kernel_shape(graph, sources, operator)
     if shape is not None:
-        outputs, inputs = shape[0] // expect(int, operator.attrs.get("group", 1)), shape[1]
-        is_rest = math.prod(shape[2:]) == 1 and inputs > _CHANNELS and inputs % _CHANNELS != 0
-        is_wide = any(expect(list, operator.attrs["pads"])) and inputs < _FEW < outputs
-        if not is_rest and not is_wide:
+        outputs, inputs, is_pixel = shape[0] // groups, shape[1], math.prod(shape[2:]) == 1
+        has_rest = is_pixel and inputs > _CHANNELS and inputs % _CHANNELS != 0
+        are_few = not is_pixel and inputs < _FEW and inputs * outputs > 1
+        has_zero = any(has_zero_point(graph, each) for each in computed_of(sources, data))
+        if not has_rest and not (are_few and has_zero):
             return (operator,)
-    data = operator.inputs[0]
-    return reading_a_copy(graph, operator, data) if _was_bytes(sources, data) else (operator,)
+    return reading_a_copy(graph, operator, data)
 
 
 def _to_one_channel(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
