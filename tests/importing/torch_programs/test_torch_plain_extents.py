@@ -12,6 +12,7 @@ from kits.backends.dnnl.dnnl_harness import external_functions, needs_onednn, op
 from tvm import relax
 
 import annotated_region as ar
+from annotated_region.importing.torch_programs.converters.torch_node import extents_of_tensor
 from annotated_region.importing.torch_programs.reader import module_from_archive
 
 # PyTorch warns of its own use of its own code.
@@ -104,3 +105,9 @@ def test_an_extent_that_is_fixed_while_the_program_is_decomposed(padded):
     np.testing.assert_allclose(found.numpy(), padded.REST.answers((given,))[0], 1e-4, 1e-4)
     with pytest.raises(RuntimeError, match="shape\\[1\\] mismatch to specified constant"):
         machine["main"](tvm.runtime.tensor(np.zeros((2, 13, 8), "float32")))
+
+
+def test_extents_that_tensors_compute_are_named_as_such():
+    """As of audio codecs, which pad by an element of a tensor."""
+    with pytest.raises(ar.ModelError, match="are computed with tensors, and known in a run only"):
+        extents_of_tensor(relax.Var("x", relax.TensorType(None, "float32", ndim=3)))

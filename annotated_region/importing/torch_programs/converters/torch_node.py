@@ -10,6 +10,7 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
+from annotated_region.errors import ModelError
 from annotated_region.tvm_adapter.types import expect, shape_of, tensor_type
 
 if TYPE_CHECKING:
@@ -126,7 +127,9 @@ def dtype_of_tensor(value: relax.Expr) -> str:
 
 
 def extents_of_tensor(value: relax.Expr) -> list[int | relax.Expr]:
-    """The extents of a tensor, static ones as int."""
+    """The extents of a tensor, static ones as int; those that tensors compute are an error."""
+    if not has_known_shape(value):
+        raise ModelError("the extents of what it reads are computed with tensors, and known in a run only")
     return [int(each) if isinstance(each, tirx.IntImm) else each for each in shape_of(value).values]
 
 
