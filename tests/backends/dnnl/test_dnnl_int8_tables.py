@@ -86,6 +86,12 @@ def behind_a_product(x: relax.Expr) -> relax.Expr:
     return quantize(op.clip(rounded(y, 0.0613, 110), 0, 6), 0.0247, 0, "uint8")
 
 
+def of_one_element(x: relax.Expr) -> relax.Expr:
+    """A constant may be the first operand: it has the shape of the result."""
+    bound = relax.const(np.full((1, 1, 1, 1), 0.3, "float32"))
+    return quantize(op.minimum(bound, dequantize(x, 0.03, 128, "uint8")), 0.0625, -3, "int8")
+
+
 def tensor(name: str, extents: tuple[int, ...], dtype: str = "uint8") -> relax.Var:
     return relax.Var(name, relax.TensorType(extents, dtype))
 
@@ -97,6 +103,7 @@ def module() -> tvm.IRModule:
         add_function(builder, name, [tensor("x", extents, dtype)], function)
     add_function(builder, "two_arguments", [tensor(name, SIZES) for name in "xy"], two_arguments)
     add_function(builder, "behind_a_product", [tensor("x", LINES)], behind_a_product)
+    add_function(builder, "of_one_element", [tensor("x", (1, 1, 1, 1))], of_one_element)
     return builder.finalize()
 
 
@@ -155,3 +162,13 @@ def test_chains_behind_products_are_no_tables() -> None:
     assert off.max() <= 3  # a tie of the inner rounding is worth 0.0613 / 0.0247 of the outer one
     assert np.mean(off > 0) < 0.01
     assert [step for step in steps_of("behind_a_product") if step != "reorder"] == ["convolution"]
+
+
+@needs_onednn
+@pytest.mark.parametrize("value", [0, 100, 130, 138, 200, 255])
+def test_a_single_byte_has_no_table(value: int) -> None:
+    x = np.full((1, 1, 1, 1), value, "uint8")
+    (expected,) = run(host(), "of_one_element", [x])
+    (found,) = offloaded().call("of_one_element", x)
+    np.testing.assert_array_equal(found, expected)
+    assert "lookup" not in steps_of("of_one_element")

@@ -56,6 +56,8 @@ class TabulateFunctions(Rewrite):
         """The lookup in a table."""
         if scale_of(node, Kind.QUANTIZE) is None or node.output in self.made:
             return None
+        if volume(self.graph.shape(node.output)) == 1:
+            return None  # its constants may stand where a node reads what has the shape of its result
         function = _ByteFunction(self, node)
         table = function.table(node.output, node)
         if table is None or function.argument is None or self.is_chain(function):
