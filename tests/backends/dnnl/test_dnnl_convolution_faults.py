@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import tvm
 from kits.backends.dnnl.dnnl_harness import needs_onednn
 from kits.importing.onnx_texts import HEAD
+from kits.onnx_nodes import by_onnx_runtime
 from onnx import numpy_helper
 from tvm import relax
 
@@ -67,12 +67,7 @@ def _error(windows: Windows, nodes: str, dtype: str, options: dict[str, dict[str
     kernel = rng.integers(-127, 128, windows.kernel).astype(dtype)
     image = rng.standard_normal(windows.image).astype("float32")
     model = _model(windows, nodes, kernel)
-    settings = onnxruntime.SessionOptions()
-    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), settings, providers=["CPUExecutionProvider"]
-    )
-    (expected,) = session.run(None, {"x": image})
+    (expected,) = by_onnx_runtime(model, {"x": image})
     partitioned = ar.partition(ar.from_onnx(model), ["dnnl"])
     machine = relax.VirtualMachine(ar.build(partitioned, options=options), tvm.cpu())
     found = machine["main"](tvm.runtime.tensor(image)).numpy()

@@ -31,8 +31,13 @@ CHOSEN = """(float[1, n, 4] b, float[1, 1, n] s) => (int64[k, 3] y)
 NONE = "(float[1, n, 4] b, float[1, c, n] s) => (int64[k, 3] y) { y = NonMaxSuppression(b, s) }"
 
 
-def numbers(*shape: int) -> np.ndarray:
-    return np.random.default_rng(9).standard_normal(shape).astype("float32")
+def _positive(*shape: int) -> np.ndarray:
+    return np.abs(np.random.default_rng(9).standard_normal(shape)).astype("float32")
+
+
+def _six_boxes() -> np.ndarray:
+    corners = _positive(1, 6, 4)
+    return np.concatenate([corners[..., :2], corners[..., :2] + corners[..., 2:]], -1)
 
 
 def _boxes(seed: int, batch: int, classes: int, count: int) -> Call:
@@ -101,9 +106,7 @@ def test_a_threshold_of_minus_infinity_is_none() -> None:
         <int64 m = {3}, float o = {0.5}> { y = NonMaxSuppression(b, s, m, o, t) }"""
     model = onnx.parser.parse_model(HEAD + text)
     model.graph.initializer.append(numpy_helper.from_array(np.float32(-np.inf), "t"))
-    corners = np.abs(numbers(1, 6, 4))
-    boxes = np.concatenate([corners[..., :2], corners[..., :2] + corners[..., 2:]], -1)
-    run_model(model, [], (boxes, -np.abs(numbers(1, 2, 6))))
+    run_model(model, [], (_six_boxes(), -_positive(1, 2, 6)))
 
 
 @pytest.mark.parametrize("target", ["dnnl", "onnxruntime", "openvino"])
@@ -116,6 +119,5 @@ def test_selected_boxes_are_as_many_as_there_are(target: str) -> None:
         r = Squeeze(b, z) g = Gather(r, f) e = Exp(g) y = Neg(e) }"""
     model = onnx.parser.parse_model(HEAD + text)
     model.graph.initializer.append(numpy_helper.from_array(np.array([0]), "z"))
-    corners = np.abs(numbers(1, 6, 4))
-    boxes = np.concatenate([corners[..., :2], corners[..., :2] + corners[..., 2:]], -1)
-    run_model(model, [target], (boxes, np.abs(numbers(1, 1, 6))), (boxes, np.zeros((1, 1, 6), "float32")))
+    boxes = _six_boxes()
+    run_model(model, [target], (boxes, _positive(1, 1, 6)), (boxes, np.zeros((1, 1, 6), "float32")))

@@ -86,9 +86,10 @@ def _of_bytes(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[
 
 def _of_groups(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
     """The operator; a convolution of groups that is wrong in bytes reads a copy, and is one of floats."""
-    data, groups = operator.inputs[0], expect(int, operator.attrs.get("group", 1))
-    if operator.kind != "Conv" or groups == 1 or not _was_bytes(sources, data):
+    groups = expect(int, operator.attrs.get("group", 1)) if operator.kind == "Conv" else 1
+    if groups == 1 or not _was_bytes(sources, operator.inputs[0]):
         return (operator,)
+    data = operator.inputs[0]
     shape = kernel_shape(graph, sources, operator)
     if shape is not None:
         outputs, inputs, is_pixel = shape[0] // groups, shape[1], math.prod(shape[2:]) == 1
