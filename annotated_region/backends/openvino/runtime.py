@@ -75,6 +75,8 @@ class RequestRunner:
     def __call__(self, *arguments: Argument) -> None:
         """Run the region; the arguments are the inputs, then the outputs, which are written in place.
 
+        Where no output has elements, OpenVINO is not called.
+
         Raises
         ------
         ArgumentError
@@ -83,9 +85,11 @@ class RequestRunner:
         """
         check_devices(self._symbol, arguments, ("cpu",))
         held = [dense_input(self._symbol, argument) for argument in arguments[: self._count]]
+        results = [dense_output(self._symbol, argument) for argument in arguments[self._count :]]
+        if all(0 in value.shape for value, _ in results):
+            return
         if self._pools:
             self._require_elements(held)
-        results = [dense_output(self._symbol, argument) for argument in arguments[self._count :]]
         with self._request() as request:
             for place, number in self._places:
                 request.set_input_tensor(place, self._shared(held[number]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -71,20 +71,42 @@ def test_the_form_of_a_model_is_the_same_after_other_models() -> None:
 @pytest.mark.parametrize("kind", ["max", "avg"])
 @pytest.mark.parametrize("in_python", [True, False])
 def test_a_call_without_images_does_not_change_what_later_ones_give(kind: str, in_python: bool) -> None:
-    """Behind one, OpenVINO 2026.4 leaves the results of a pooling as they were."""
-    x = var("x", (tirx.Var("n", "int64"), 2, 4, 4))
-    pool = {"max": op.nn.max_pool2d, "avg": op.nn.avg_pool2d}[kind]
-    mod = module([x], lambda builder: op.clip(builder.emit(pool(x, [2, 2], [2, 2])), -4, 4))
-    if in_python:
-        register_runtime("openvino", open_region)
-    machine = relax.VirtualMachine(executable(mod), tvm.cpu())
-    data = array(2, 2, 4, 4)
-    windows = data.reshape(2, 2, 2, 2, 2, 2)
-    right = getattr(np, {"max": "max", "avg": "mean"}[kind])(windows, axis=(3, 5)).clip(-4, 4)
+    """Behind one, OpenVINO 2026.4 leaves the results of a pooling as they were, so it is not called."""
+    machine = pooling(kind, lambda pooled: op.clip(pooled, -4, 4), in_python)
+    data, right = IMAGES, pools_of_images(kind).clip(-4, 4)
     for _ in range(2):
         np.testing.assert_allclose(call(machine, data)[0], right, rtol=1e-5, atol=1e-6)
+        assert call(machine, data[:0])[0].shape == (0, 2, 2, 2)
+
+
+@pytest.mark.parametrize("in_python", [True, False])
+def test_a_sum_over_no_pooled_images_is_refused(in_python: bool) -> None:
+    machine = pooling("max", lambda pooled: op.sum(pooled, axis=[0]), in_python)
+    for _ in range(2):
+        right = pools_of_images("max").sum(0)
+        np.testing.assert_allclose(call(machine, IMAGES)[0], right, rtol=1e-5, atol=1e-6)
         with pytest.raises(ar.ArgumentError, match="argument 0 has no elements; after such a call"):
-            call(machine, data[:0])
+            call(machine, IMAGES[:0])
+
+
+IMAGES = array(2, 2, 4, 4)
+
+
+def pooling(kind: str, after: Callable[[relax.Expr], relax.Expr], in_python: bool) -> relax.VirtualMachine:
+    """A region that pools windows of 2 x 2 of any number of images."""
+    x = var("x", (tirx.Var("n", "int64"), 2, 4, 4))
+    pool = {"max": op.nn.max_pool2d, "avg": op.nn.avg_pool2d}[kind]
+    mod = module([x], lambda builder: after(builder.emit(pool(x, [2, 2], [2, 2]))))
+    if in_python:
+        register_runtime("openvino", open_region)
+    return relax.VirtualMachine(executable(mod), tvm.cpu())
+
+
+def pools_of_images(kind: str) -> np.ndarray:
+    """The same windows of `IMAGES`."""
+    windows = IMAGES.reshape(2, 2, 2, 2, 2, 2)
+    pools: np.ndarray = getattr(np, {"max": "max", "avg": "mean"}[kind])(windows, axis=(3, 5))
+    return pools
 
 
 def test_another_release_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

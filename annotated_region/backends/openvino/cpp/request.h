@@ -172,6 +172,7 @@ class CompiledRegion {
   void run(ffi::PackedArgs arguments) {
     std::vector<Operand> operands = operands_of(region_, arguments);
     const size_t input_count = count_of(region_.inputs);
+    if (std::all_of(operands.begin() + input_count, operands.end(), is_empty)) return;
     if (pools_) require_elements(operands);
     // A request that failed is not reused.
     const auto release = [this](ov_infer_request_t* failed) { functions().ov_infer_request_free(failed); };
@@ -201,6 +202,9 @@ class CompiledRegion {
   const OpenVinoFunctions& functions() const { return runtime_.functions(); }
   void require(ov_status_e status) const { runtime_.require(region_.symbol, status); }
   ov_element_type_e type_of(const Operand& each) const { return openvino_type(region_.symbol, each.type()); }
+  static bool is_empty(const Operand& each) {
+    return std::find(each.shape().begin(), each.shape().end(), 0) != each.shape().end();
+  }
 
   bool has_pools() const {
     const std::string_view text(reinterpret_cast<const char*>(region_.native.text), region_.native.text_size);
@@ -210,8 +214,7 @@ class CompiledRegion {
   // After a call without images, a pooling leaves the results of later ones as they were.
   void require_elements(const std::vector<Operand>& operands) const {
     for (const Input& input : inputs_) {
-      const auto& shape = operands[input.number].shape();
-      if (std::find(shape.begin(), shape.end(), 0) == shape.end()) continue;
+      if (!is_empty(operands[input.number])) continue;
       TVM_FFI_THROW(ArgumentError) << region_.symbol << ": argument " << input.number
                                       << " has no elements; after such a call OpenVINO's pooling returns stale results, so do "
                                       "not call the region with empty tensors";
