@@ -13,10 +13,10 @@ from kits.importing.node_checks import Kind, Outcome
 @needs_onednn
 @pytest.mark.parametrize("seed", [*range(6), 656, 679, 772, 778, 5276])
 def test_everyday_models(seed: int) -> None:
-    assert checked(seed, "dnnl") == Outcome(Kind.RIGHT)
+    assert checked(seed, "dnnl", "float32") == Outcome(Kind.RIGHT)
 
 
 @needs_openvino
 @pytest.mark.parametrize("seed", range(4))
 def test_everyday_models_of_bytes(seed: int) -> None:
-    assert checked(seed, "openvino", is_of_bytes=True) == Outcome(Kind.RIGHT)
+    assert checked(seed, "openvino", "bytes") == Outcome(Kind.RIGHT)

@@ -12,7 +12,7 @@ import signal
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -57,12 +57,18 @@ def options_of(description: str, state: str) -> argparse.ArgumentParser:
 
 
 def built_for(
-    model: onnx.ModelProto, target: str, host: str | tvm.target.Target = "llvm"
+    model: onnx.ModelProto,
+    target: str,
+    host: str | tvm.target.Target = "llvm",
+    options: Mapping[str, object] | None = None,
 ) -> tuple[tvm.IRModule, relax.VirtualMachine]:
-    """A model as it is partitioned for a target, and what runs it; what stays is compiled for `host`."""
+    """A model as it is partitioned for a target, and what runs it; what stays is compiled for `host`.
+
+    The options are those of the target's code generator.
+    """
     mod = ar.from_onnx(model)
     partitioned = mod if target == "host" else ar.partition(mod, [target])
-    return partitioned, linked_machine(ar.build(partitioned, host))
+    return partitioned, linked_machine(ar.build(partitioned, host, {target: options} if options else None))
 
 
 def run_cases(options: argparse.Namespace, cases: Iterable[Case]) -> int:
