@@ -8,6 +8,8 @@ PROCESSES ?= 2
 # The longest test takes half a minute. One that hangs is failed after ten, with what every thread was doing.
 HANGS = --override-ini=faulthandler_timeout=600 --override-ini=faulthandler_exit_on_timeout=true
 PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist worksteal $(HANGS)
+# Of the forms of each sweep (`pytest.mark.sweep`), `make test` and `make test-torch` run the first and one in so many.
+ONE_IN ?= 3
 
 # What `make test` skips without PyTorch: files, or single tests of files that need it for these alone.
 NEED_TORCH = tvm_adapter/test_stubs.py testing/test_torch_models.py zoo/test_zoo_torch.py \
@@ -66,15 +68,16 @@ types: $(STAMP)
 types-of-tests: $(STAMP)
 	$(BIN)/mypy --config-file tests/mypy.ini tests
 
-test: lint suite  ## lint, then the whole suite
+test: lint  ## lint, then the tests, of sweeps one form in three
+	$(MAKE) --no-print-directory suite FORMS="--one-in $(ONE_IN)"
 
 # Where the environment keeps Python from writing bytecode, each process that a test starts would compile the package.
-suite: $(STAMP)  ## the whole suite alone
+suite: $(STAMP)  ## the whole suite alone, every form of every sweep
 	$(BIN)/python -m compileall -q annotated_region
-	$(PYTEST)
+	$(PYTEST) $(FORMS)
 
-test-torch: $(STAMP)  ## the tests that need PyTorch: pip install torch first
-	$(PYTEST) $(NEED_TORCH:%=tests/%)
+test-torch: $(STAMP)  ## the tests that need PyTorch (pip install torch first); ONE_IN=1 for every form of every sweep
+	$(PYTEST) --one-in $(ONE_IN) $(NEED_TORCH:%=tests/%)
 
 smoke: $(STAMP)  ## the wheel in empty environments: each supported pair of TVM and its FFI, each Python that is here (or PYTHONS)
 	$(BIN)/python tests/smoke/smoke.py $(if $(PYTHONS),--only $(PYTHONS))

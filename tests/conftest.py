@@ -1,7 +1,7 @@
 """How Hypothesis runs: a small repeatable profile, and a long one for campaigns; what these count; PyTorch.
 
 ``AR_CAMPAIGN_EXAMPLES=5000 pytest -m campaign`` runs every property with 5000 examples; add
-``--hypothesis-seed=N`` to repeat a run.
+``--hypothesis-seed=N`` to repeat a run. ``--one-in=3`` thins the tests that are marked as sweeps.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from zlib import crc32
 
 import pytest
 import tvm
@@ -47,8 +48,29 @@ inspect.modulesbyfile.update(dict.fromkeys(_NO_FILES, ""))
 _COUNTED: Counter[str] = Counter()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    what = "of each sweep, the first form and one in N of the others"
+    parser.addoption("--one-in", type=int, default=1, metavar="N", help=what)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "campaign: a property that gains from more examples")
+    config.addinivalue_line("markers", "sweep: many forms of one thing; `make test` runs one in three")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Thins sweeps by their names, so that a form is in each run or in none."""
+    one_in = config.getoption("--one-in")
+    begun, kept, left_out = set(), [], []
+    for item in items:
+        sweep = item.nodeid.partition("[")[0]
+        is_first = sweep not in begun
+        begun.add(sweep)
+        is_chosen = is_first or crc32(item.nodeid.encode()) % one_in == 0
+        (kept if is_chosen or item.get_closest_marker("sweep") is None else left_out).append(item)
+    if left_out:
+        items[:] = kept
+        config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.hookimpl(wrapper=True)

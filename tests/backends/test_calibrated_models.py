@@ -54,6 +54,7 @@ def error_of_onnxruntime(name: str, ranges: str) -> float:
     return error_of(onnxruntime_answers(model, inputs(name, TRIED)), exact(name))
 
 
+@pytest.mark.sweep
 @needs_onednn
 @pytest.mark.parametrize("target", ["dnnl", "onnxruntime"])
 @pytest.mark.parametrize("ranges", ["minmax", "entropy"])

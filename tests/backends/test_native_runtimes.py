@@ -128,6 +128,7 @@ def test_an_extent_of_zero_in_a_new_shape_copies_none(target: str) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("target", "dtype"),
     [engine(name, dtype) for name, dtypes in TYPES.items() for dtype in dtypes],

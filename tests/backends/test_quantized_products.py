@@ -109,6 +109,7 @@ def answer(mod, data):
     return relax.VirtualMachine(ar.build(mod), tvm.cpu())["main"](tvm.runtime.tensor(data)).numpy()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", ["onnxruntime", pytest.param("openvino", marks=needs_openvino)])
 @pytest.mark.parametrize(
     ("make", "quantum"),

@@ -23,6 +23,7 @@ n, m = (tvm.tirx.Var(name, "int64") for name in "nm")
 SIZES = [(3, 2), (1, 1), (2, 5)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", SYMBOLIC)
 def test_the_op_is_inferred_and_computes_the_same_at_every_size(name):
     func = lowered(module_of(SYMBOLIC[name]))

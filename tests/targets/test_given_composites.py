@@ -43,6 +43,7 @@ def models():
     return {name: prepared(name) for name in FEW_MODELS}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("binds_constants", [True, False], ids=["bound", "passed"])
 @pytest.mark.parametrize("target", TABLES)
 def test_regions_of_given_composites_are_those_of_raw_modules_or_fewer(target, binds_constants, models):

@@ -34,6 +34,7 @@ def models():
     return {name: prepared(name) for name in FEW_MODELS}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", TABLES)
 @pytest.mark.parametrize("model", FEW_MODELS)
 def test_composites_are_those_of_tvm(target, model, models):

@@ -39,6 +39,7 @@ def require_agreement(
                 assert difference <= CLOSE * max(1.0, np.abs(wanted).max())
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 @pytest.mark.parametrize("op", GATES)
@@ -47,6 +48,7 @@ def test_layers_are_regions(op, direction, target):
     require_agreement(of_any_length(model), target, sequences((4, BATCH), (1, 2), (6, 1)), builds=2)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("op", "given", "attributes"), WITH_NUMBERS)
 def test_activations_have_numbers_and_clips(op, given, attributes, target):

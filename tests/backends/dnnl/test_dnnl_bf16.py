@@ -264,6 +264,7 @@ def all_cases_in_bfloat16() -> Offloaded:
     return offload(module_of(CASES), precision="bf16")
 
 
+@pytest.mark.sweep
 @needs_onednn
 @pytest.mark.usefixtures("bfloat16")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

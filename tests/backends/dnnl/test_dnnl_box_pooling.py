@@ -53,6 +53,7 @@ def on_onednn(mod: tvm.IRModule, **options) -> Offloaded:
     return made
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_boxes_are_pooled_as_tvm_does(way):
     given = numbers(IMAGE), boxes_of(7, 2, way[1])
@@ -62,6 +63,7 @@ def test_boxes_are_pooled_as_tvm_does(way):
     np.testing.assert_allclose(found, run(tvm_alone(mod), "main", given)[0], 1e-5, 1e-6)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_a_model_of_onnx_pools_as_onnx_runtime_does(way):
     samples, scale, aligned = way
@@ -87,6 +89,7 @@ def test_boxes_have_as_many_samples_as_on_the_host():
     np.testing.assert_allclose(found, run(tvm_alone(mod), "main", given)[0], 1e-5, 1e-6)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("aligned", [False, True])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e9, -1e9, 3e38])
 @pytest.mark.parametrize("place", range(1, 5))

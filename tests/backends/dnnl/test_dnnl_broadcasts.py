@@ -38,6 +38,7 @@ def numbers(shape: Shape, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape).astype("float32") + 0.01
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("whole", "part"), PAIRS, ids=str)
 @pytest.mark.parametrize("turned", [False, True], ids=["the second is broadcast", "the first is broadcast"])
 def test_each_broadcast_is_exact_and_needs_no_reference_code(whole, part, turned):

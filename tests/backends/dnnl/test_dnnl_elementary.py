@@ -51,6 +51,7 @@ def computed(function: Callable[..., relax.Expr], *given: np.ndarray) -> np.ndar
     return offload(made).call("main", *given)[0]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_are_exact_to_two_places_of_float32(name):
     """Also where TVM's own approximations on the host are further off."""
@@ -60,6 +61,7 @@ def test_functions_are_exact_to_two_places_of_float32(name):
     np.testing.assert_array_max_ulp(computed(getattr(op, name), given), expected, 2)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("shape", [(), (1, 40), (30, 1), (2, 30, 40)])
 @pytest.mark.parametrize("name", DIVISIONS)
 def test_quotients_and_remainders_are_those_of_numpy(name, shape):
@@ -78,6 +80,7 @@ def test_quotients_and_remainders_are_those_of_numpy(name, shape):
     np.testing.assert_array_equal(np.signbit(found)[is_number], np.signbit(expected)[is_number])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("axis", [0, 1, -1, None])
 @pytest.mark.parametrize("dtype", ["float32", "int64", "int32"])

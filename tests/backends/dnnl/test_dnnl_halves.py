@@ -144,6 +144,7 @@ def in_numpy(name: str, x: np.ndarray, constants: list[np.ndarray]) -> np.ndarra
     return made[name]()
 
 
+@pytest.mark.sweep
 @needs_onednn
 @halves
 @pytest.mark.parametrize("name", PARTS)

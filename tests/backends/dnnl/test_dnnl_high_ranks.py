@@ -45,6 +45,7 @@ OPS = {
 }
 
 
+@pytest.mark.sweep
 @needs_onednn
 @pytest.mark.parametrize("rank", SHAPES)
 @pytest.mark.parametrize("name", OPS)

@@ -212,6 +212,7 @@ def test_products_with_groups_of_other_sizes_are_steps_of_their_own():
     assert steps == [f"few rows of int4 in groups of {size}" for size in (16, 32)]
 
 
+@pytest.mark.sweep
 @needs_onednn
 @pytest.mark.parametrize("rows", [1, 3, 20])
 @pytest.mark.parametrize("halves", ["", "a", "b", "ab"])

@@ -100,6 +100,7 @@ def test_sequences_end_by_themselves_and_begin_with_states(op, given, attributes
     require_agreement(of_any_length(model, batch=False), sequences((5, BATCH), (8, BATCH)))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("op", "given", "attributes"), WITH_NUMBERS)
 def test_activations_have_numbers_and_clips(op, given, attributes):
     model, _ = layer(op, "bidirectional", given.replace("L", ""), **attributes)

@@ -72,6 +72,7 @@ def all_ways() -> Offloaded:
     return on_onednn(joined([resized_by(way) for way in WAYS]))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("case", range(len(WAYS)), ids=[str(way) for way in WAYS])
 def test_images_are_resized_as_tvm_does(case):
     given = (numbers(IMAGE),)

@@ -78,6 +78,7 @@ def all_sampled() -> Offloaded:
     return on_onednn(joined([sampling(shape, grid, **named(*way)) for shape, grid, way in SAMPLED]))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("case", range(len(SAMPLED)), ids=[str(each) for each in SAMPLED])
 def test_samples_are_those_of_numpy_and_tvm(case):
     shape, grid, way = SAMPLED[case]

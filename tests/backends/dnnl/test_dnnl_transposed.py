@@ -93,6 +93,7 @@ CHAINS: dict[str, tuple[Make, Callable[..., np.ndarray]]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_sums_of_taps_with_what_follows(form):
     rng = np.random.default_rng(1)

@@ -83,6 +83,7 @@ def test_there_is_a_case_for_every_converter():
     assert set(CASES) == set(converted_ops()) - set(ABSENT)
 
 
+@pytest.mark.sweep
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", CASES)
 @given(data=st.data())

@@ -227,6 +227,7 @@ def test_a_block_of_the_family_is_one_region_and_computes_the_same(name, dialect
     assert_one_region_computes_the_same(model, inputs_of(model), dialect)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.target)
 def test_a_whole_model_of_the_family_is_one_region_and_computes_the_same(name, dialect):

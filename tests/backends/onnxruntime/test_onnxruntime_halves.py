@@ -21,6 +21,7 @@ built = partial(engine_kit.built, "onnxruntime")
 SHAPE = (2, 3, 4)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("between", [False, True], ids=["beside", "with an op between"])
 @pytest.mark.parametrize("axes", list(permutations(range(3))), ids=str)
 def test_a_product_behind_a_transposition(axes: tuple[int, ...], between: bool) -> None:

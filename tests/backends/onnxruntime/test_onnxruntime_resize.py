@@ -20,6 +20,7 @@ built = partial(engine_kit.built, "onnxruntime")
 BATCH = tirx.Var("n", "int64")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("size", [(5, 7), (1, 2)], ids=str)
 @pytest.mark.parametrize(
     "shape",

@@ -143,6 +143,7 @@ def test_a_quotient_is_rounded_once():
     np.testing.assert_array_equal(answer(mod, data * 41), data)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("shape", [(2,), (2, 1), (2, 1, 2), (2, 1, 1), (1, 2, 1, 1)])
 @pytest.mark.parametrize("name", ["multiply", "divide"])
 def test_factors_in_front_of_a_convolution_stay_there(name, shape):
@@ -161,6 +162,7 @@ def test_factors_in_front_of_a_convolution_stay_there(name, shape):
     np.testing.assert_allclose(answer(module([x], make), data).reshape(4), wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["add", "divide", "multiply"])
 @pytest.mark.parametrize(
     ("left", "right", "constant", "known"),

@@ -41,6 +41,7 @@ CHANNEL_FUNCTIONS = {
 }
 
 
+@pytest.mark.sweep
 @needs_openvino
 @pytest.mark.parametrize("behind", ["nothing", "half"])
 @pytest.mark.parametrize("function", CHANNEL_FUNCTIONS)

@@ -54,6 +54,7 @@ ATTENTION: dict[str, tuple[dict[str, np.ndarray], str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ATTENTION)
 def test_attention(name):
     more, names, attributes = ATTENTION[name]
@@ -106,6 +107,7 @@ OTHER_WORDS = ("computed before", "computed before, with biases", "other words")
 CAUSAL = [(name, causal) for name in MANY for causal in (0, 1) if not (causal and name in OTHER_WORDS)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("name", "causal"), CAUSAL)
 def test_attention_of_many_heads(name, causal):
     more, names = MANY[name]
@@ -215,6 +217,7 @@ GROUPED: dict[str, tuple[dict[str, np.ndarray], dict[str, Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", GROUPED)
 def test_grouped_attention(name):
     given, attributes = GROUPED[name]

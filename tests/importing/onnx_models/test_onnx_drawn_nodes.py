@@ -9,6 +9,7 @@ from kits.importing.node_checks import Kind, checked
 SEEDS = (4, 8, 13)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("family", FAMILIES)
 def test_drawn_models_are_right_or_refused(family: str) -> None:
     """ONNX Runtime takes at least one of the models of each family."""
@@ -19,6 +20,7 @@ def test_drawn_models_are_right_or_refused(family: str) -> None:
         assert outcome.kind in (Kind.RIGHT, Kind.NO_REGION, Kind.REFUSED), f"{case.name}: {outcome}"
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(24))
 def test_drawn_chains_are_right_or_refused(seed: int) -> None:
     case = drawn_chain(seed)

@@ -61,6 +61,7 @@ def operands_of(equation, seed=0):
     return {f"x{place}": rng.standard_normal(shape).astype("float32") for place, shape in enumerate(shapes)}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", EQUATIONS)
 def test_einsum_is_that_of_onnx_runtime(name):
     inputs = operands_of(EQUATIONS[name])

@@ -41,6 +41,7 @@ def tensor(*shape: int) -> np.ndarray:
     return np.random.default_rng(3).standard_normal(shape).astype("float32")
 
 
+@pytest.mark.sweep
 @each_target
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_symbolic_tensor_to_a_shape_known_in_part(name: str, targets: list[str]) -> None:

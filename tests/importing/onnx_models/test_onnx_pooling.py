@@ -32,6 +32,7 @@ def model_of(op: str, **attributes) -> onnx.ModelProto:
     return onnx.parser.parse_model(HEAD + f"{op}<{', '.join(texts)}>(x) }}".replace("'", '"'))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("auto_pad", ['"SAME_UPPER"', '"SAME_LOWER"'])
 @pytest.mark.parametrize(("window", "strides"), [((2, 2), (2, 2)), ((4, 3), (3, 2)), ((3, 2), (1, 1))])
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])

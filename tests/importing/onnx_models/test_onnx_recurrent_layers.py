@@ -44,6 +44,7 @@ def test_inputs_and_activations(op, given, attributes):
     assert max(compared(model, inputs)) <= CLOSE
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("op", "given", "attributes"), WITH_NUMBERS)
 def test_activations_take_their_numbers_in_turn_and_are_behind_the_clip(op, given, attributes):
     model, inputs = layer(op, "bidirectional", given, **attributes)

@@ -116,6 +116,7 @@ def test_half_precision_adds_up_in_float32():
     np.testing.assert_array_equal(results[:, 0, 0], np.broadcast_to(np.arange(1, 9)[:, None], (8, hidden)))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("op", "given", "attributes"), WITH_NUMBERS)
 def test_activations_take_their_numbers_in_turn_and_are_behind_the_clip(op, given, attributes):
     model, _ = layer(op, "bidirectional", given.replace("L", ""), **attributes)

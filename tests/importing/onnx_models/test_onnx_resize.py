@@ -59,6 +59,7 @@ def compare(model: onnx.ModelProto, targets: tuple[str, ...] = ()) -> None:
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("coordinates", COORDINATES)
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 @pytest.mark.parametrize("scales", SCALES)

@@ -40,6 +40,7 @@ TEXT = """(float[n, 6] x) => (float[n, k] y)
     {{ {} }}"""
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_sequences_are_those_of_onnx_runtime(name: str) -> None:
     run(TEXT.format(SEQUENCES[name]), ["onnxruntime"], (numbers(2, 6),), (numbers(1, 6),))

@@ -28,6 +28,7 @@ BOUNDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", ["dnnl", "onnxruntime"])
 @pytest.mark.parametrize(("start", "end", "step"), BOUNDS)
 def test_axes_of_unknown_extent(start: int, end: int, step: int, target: str) -> None:

@@ -75,6 +75,7 @@ WAYS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize("dtype", [*RANGES, *BYTES])
 @pytest.mark.parametrize("way", WAYS)

@@ -72,6 +72,7 @@ LENGTHS: Mapping[str, tuple[int, str, Callable[..., np.ndarray]]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", ["dnnl", "onnxruntime", ""])
 @pytest.mark.parametrize("name", LENGTHS)
 def test_transforms_of_any_length_are_those_of_numpy(name: str, target: str) -> None:

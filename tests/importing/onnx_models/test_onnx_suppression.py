@@ -70,6 +70,7 @@ CASES: dict[str, tuple[str, Sequence[Call]]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", ["dnnl", ""])
 @pytest.mark.parametrize("name", CASES)
 def test_the_boxes_of_onnx_runtime_are_selected(name: str, target: str) -> None:

@@ -172,6 +172,7 @@ FRACTIONS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mode", FRACTIONS)
 @pytest.mark.parametrize("scale", [0.5, 1.5, 0.75])
 def test_images_of_any_size_are_scaled_by_fractions(scale: float, mode: str) -> None:

@@ -60,6 +60,7 @@ def by_host(model: onnx.ModelProto, inputs: Arrays) -> list[np.ndarray]:
     return [machine["main"](*map(tvm.runtime.tensor, inputs.values())).numpy()]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "changed",
     [

@@ -29,6 +29,7 @@ def pooling(**attributes):
     return model_of_nodes([node], INPUTS, {}, opset=opset)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("samples", [0, 2])
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize(

@@ -117,6 +117,7 @@ WIDE: dict[str, Body] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", WIDE)
 def test_bfloat16_is_float32_rounded(name: str) -> None:
     x = numbers("bfloat16")
@@ -171,6 +172,7 @@ def test_float32_and_the_module_handed_in_stay() -> None:
 HALVES = pytest.mark.parametrize(("dtype", "rounding"), [("float16", 2.0**-11), ("bfloat16", 2.0**-8)])
 
 
+@pytest.mark.sweep
 @HALVES
 @pytest.mark.parametrize("name", STEPS)
 def test_a_function_of_several_steps_is_rounded_once(name: str, dtype: str, rounding: float) -> None:
@@ -181,6 +183,7 @@ def test_a_function_of_several_steps_is_rounded_once(name: str, dtype: str, roun
     np.testing.assert_allclose(found.astype("float64"), wanted, rtol=1.05 * rounding, atol=1e-6)
 
 
+@pytest.mark.sweep
 @HALVES
 @pytest.mark.parametrize("name", SUMS)
 def test_a_long_sum_is_rounded_once(name: str, dtype: str, rounding: float) -> None:

@@ -14,6 +14,7 @@ AXES = ((0,), (1,), (2,), (0, 1), (1, 0), (2, 0), (2, 1), (0, 1, 2), (2, 0, 1))
 TARGETS: list[list[str]] = [[], ["dnnl"], ["onnxruntime"]]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("targets", TARGETS, ids=["host", "dnnl", "onnxruntime"])
 @pytest.mark.parametrize("axes", AXES, ids=str)
 @pytest.mark.parametrize("name", ["rms_norm", "layer_norm"])

@@ -22,6 +22,7 @@ BOUNDS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("name", BOUNDS)
 def test_a_slice_of_a_symbolic_axis_is_replaced(name: str, axis: int) -> None:

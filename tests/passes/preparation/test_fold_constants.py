@@ -262,6 +262,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("call", CASES)
 def test_a_constant_call_folds_to_what_compiled_code_computes(call: relax.Call) -> None:
     assert_folds_as_in_tvm(call)
