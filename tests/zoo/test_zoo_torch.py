@@ -18,6 +18,7 @@ needs_onednn = pytest.mark.skipif(
 )
 
 
+@pytest.mark.sweep
 @needs_onednn
 @pytest.mark.parametrize("name", NAMES)
 def test_a_network_agrees_with_torch(name: str, torch_models: ModuleType) -> None:

@@ -56,6 +56,7 @@ def test_float16_is_one_region_nearer_to_float32_than_onnx_runtime(name: str) ->
     assert error(answer, expected) <= error(on_onnx_runtime(halved, given), expected)
 
 
+@pytest.mark.sweep
 @needs_onednn
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", FAMILIES)

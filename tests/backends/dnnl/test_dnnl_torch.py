@@ -88,6 +88,7 @@ def test_attention_is_one_kernel_a_layer(name: str, is_any_size: bool, torch_mod
     assert not {"softmax", "guarded_softmax", "reduction"} & set(kinds)
 
 
+@pytest.mark.sweep
 @needs_onednn
 @pytest.mark.parametrize("idiom", IDIOMS, ids=lambda idiom: idiom.name)
 def test_an_idiom_is_one_region_and_agrees_with_torch(idiom: Idiom, torch_models: ModuleType) -> None:

@@ -67,6 +67,7 @@ def assert_as_in_torch(kit: ModuleType, group, calls, free, target):
             np.testing.assert_allclose(answer.numpy(), expected.numpy(), 2e-5, 2e-5, err_msg=message)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", ["", pytest.param("dnnl", marks=needs_onednn)])
 @pytest.mark.parametrize("group", GROUPS)
 def test_results_are_those_of_torch(torch_functions, group, target):

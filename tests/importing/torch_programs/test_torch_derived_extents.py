@@ -34,6 +34,7 @@ def answers(machine: Any, given: Any) -> list[np.ndarray]:
     return [each.numpy() for each in machine["main"](*(tvm.runtime.tensor(each.numpy()) for each in given))]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", ["images", "levels", "lines", "pairs"])
 def test_whole_blocks_are_computed_as_in_torch(blocks, name, target):

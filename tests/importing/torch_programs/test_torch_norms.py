@@ -95,6 +95,7 @@ class AllNorms(torch.nn.Module):
         )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", ["", pytest.param("dnnl", marks=needs_onednn)])
 @pytest.mark.parametrize("batch", ["known", "symbolic"])
 @pytest.mark.parametrize("vectors", ["float32", "same"])

@@ -33,6 +33,7 @@ def machine_of(case, target):
     return relax.VirtualMachine(ar.build(partitioned).jit(), tvm.cpu())
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", [*BLOCKS, "nothing"])
 def test_what_follows_from_extents_is_computed_as_in_torch(padded, name, target):

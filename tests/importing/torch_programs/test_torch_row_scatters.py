@@ -32,6 +32,7 @@ def program_of(kit, function):
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", ["", "onnxruntime"])
 @pytest.mark.parametrize("name", NAMES)
 def test_edges_that_a_mask_selects_are_scattered_by(kit, name, target):
