@@ -36,4 +36,3 @@ def test_what_is_no_sweep_is_run_whole() -> None:
     assert [name for name in every if name not in forms(every)] == [
         name for name in some if name not in forms(some)
     ]
-

@@ -119,7 +119,7 @@ def _peers(options: argparse.Namespace, inputs: Sequence[np.ndarray]) -> dict[st
         print(f"note: {PEER} is left out, because {printable(reason)}", file=sys.stderr)
         return {}
     name = PEER if options.quantize is None else f"{PEER}, not quantized"
-    return {name: with_onnx_runtime(path, inputs)}
+    return {name: with_onnx_runtime(path, inputs, dict(options.value))}
 
 
 def _outcomes(engines: Mapping[str, Run | Refused], rounds: int) -> dict[str, Outcome]:

@@ -30,7 +30,9 @@ def run(options: argparse.Namespace) -> int:
     if options.targets is None:
         raise UsageError("a model must be placed before it is drawn: name its targets with --targets")
     profile = None if options.profile is None else saved_profile(options.profile)
-    report = explained(read_model(options.model, options.limits, dict(options.shape)), options)
+    report = explained(
+        read_model(options.model, options.limits, dict(options.shape), dict(options.value)), options
+    )
     if profile is not None:
         report = profile.beside(report)
     tell_unavailable(options)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from annotated_region.importing.onnx_models.values import fitting
 from annotated_region.printable import first_line
 
 __all__ = ["FAILURES", "PEER", "Refused", "Run", "why_left_out", "with_onnx_runtime"]
@@ -19,6 +20,8 @@ PEER = "ONNX Runtime"
 Run: TypeAlias = Callable[[], object]
 FAILURES: tuple[type[Exception], ...] = (RuntimeError, ValueError, TypeError, MemoryError)
 """The errors of a runtime that cannot run a module, for example if memory runs out."""
+_DTYPES = {"float": "float32", "double": "float64"}
+"""The types that ONNX Runtime calls otherwise, as in ``tensor(float)``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +42,44 @@ def why_left_out(path: Path) -> str | None:
     return None
 
 
-def with_onnx_runtime(path: Path, inputs: Sequence[np.ndarray]) -> Run | Refused:
-    """A run of the file in ONNX Runtime, which must be installed."""
+def with_onnx_runtime(
+    path: Path, inputs: Sequence[np.ndarray], values: Mapping[str, object]
+) -> Run | Refused:
+    """A run of the file in ONNX Runtime, which must be installed.
+
+    Parameters
+    ----------
+    path
+        The file.
+    inputs
+        The arrays of the inputs that `values` does not name, in their order.
+    values
+        What `from_onnx` was given as ``value_dict``.
+    """
     import onnxruntime  # noqa: PLC0415 - an extra
     from onnxruntime.capi import onnxruntime_pybind11_state as state  # noqa: PLC0415
 
     try:
         session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-        names = [value.name for value in session.get_inputs()]
+        feed = {
+            each.name: _given(each, values[each.name]) for each in session.get_inputs() if each.name in values
+        }
+        names = [each.name for each in session.get_inputs() if each.name not in values]
         if len(names) != len(inputs):
             return Refused(f"it has {len(names)} inputs for {len(inputs)} parameters")
-        feed = dict(zip(names, inputs, strict=True))
+        feed |= dict(zip(names, inputs, strict=True))
         session.run(None, feed)
     except FAILURES + _errors_of(state) as error:
         return Refused(first_line(error))
     return lambda: session.run(None, feed)
+
+
+def _given(declared: Any, value: object) -> np.ndarray:
+    """A value for an input of a session."""
+    extents = [each if isinstance(each, int) else None for each in declared.shape]
+    element = declared.type.removeprefix("tensor(").removesuffix(")")
+    dtype = np.dtype(_DTYPES.get(element, element))
+    return fitting(value, dtype, extents, f"the input {declared.name!r}")
 
 
 def _errors_of(library: ModuleType) -> tuple[type[Exception], ...]:

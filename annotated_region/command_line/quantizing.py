@@ -28,7 +28,8 @@ def model_of(options: argparse.Namespace) -> tvm.IRModule:
     InputError
         The calibration inputs do not fit, or arguments of ``--quantize`` are used without it.
     """
-    return _quantized(read_model(options.model, options.limits, dict(options.shape)), options)
+    mod = read_model(options.model, options.limits, dict(options.shape), dict(options.value))
+    return _quantized(mod, options)
 
 
 def _quantized(mod: tvm.IRModule, options: argparse.Namespace) -> tvm.IRModule:

@@ -141,6 +141,31 @@ def test_inputs_get_shapes(model, tmp_path):
     assert_refused(finished, 1, "is not an ONNX model, and only inputs of those can be given shapes")
 
 
+def test_inputs_get_values(tmp_path):
+    text = """<ir_version: 9, opset_import: ["" : 18]> net (float[2,3] x, bool[1] flag) => (float[2,3] y) {
+        y = If (flag) <then_branch = g1 () => (float[2,3] a) { a = Relu(x) },
+                       else_branch = g2 () => (float[2,3] b) { b = Exp(x) }> }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "branches.onnx")
+    words = (
+        "bench",
+        tmp_path / "branches.onnx",
+        "--targets",
+        "dnnl",
+        "--min-work",
+        "dnnl=0",
+        "--rounds",
+        "1",
+    )
+    finished = called(*words, "--value", "flag=true", "--json")
+    assert set(json.loads(finished.stdout)) == {"dnnl", "ONNX Runtime"}, finished.stderr
+    assert "refused" not in finished.stdout
+    finished = called(*words, "--value", "flag=2")
+    assert_refused(finished, 1, "gives the input 'flag' of ", "2, which bool does not hold")
+    (tmp_path / "module.py").write_text(SCRIPT)
+    finished = called("explain", tmp_path / "module.py", "--targets", "dnnl", "--value", "x=1")
+    assert_refused(finished, 1, "is not an ONNX model, and only inputs of those can be given values")
+
+
 def test_bench_asks_what_extents_are(tmp_path):
     text = SCRIPT.replace("@I.ir_module", 'n = TypeVar("n")\n\n\n@I.ir_module').replace("(2, 3)", "(n, 3)")
     (tmp_path / "module.py").write_text(text)

@@ -45,6 +45,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--accuracy": SHARES,
     "--extent": (*COMMON, "batch", "batch=", "batch=-1", "batch=x", "batch=" + "9" * 30, "nothing=2"),
     "--shape": ("x", "x=", "x=-1", "x=1,,2", "nothing=2", "x=?"),
+    "--value": ("x", "x=", "x=y", "x=[[1], [1, 2]]", "nothing=2", "x=" + "[" * 100_000, "x=[2]", "x={}"),
     "--rtol": SHARES,
     "--atol": SHARES,
     "--reference": (*COMMON, "dnll"),

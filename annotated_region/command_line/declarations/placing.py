@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from typing import TypeVar
 
+from annotated_region.arguments import brief_repr
 from annotated_region.command_line.options import (
     KINDS_OF_MODELS,
     add_limits_argument,
@@ -55,6 +56,15 @@ def add_placement_arguments(parser: argparse.ArgumentParser, also: str = "") -> 
         metavar="INPUT=N,N...",
         help="the shape of an input of an ONNX model whose extents must be numbers, such as the length of a "
         "sequence; ? leaves an extent as it is; may be given several times",
+    )
+    parser.add_argument(
+        "--value",
+        type=_assignment(_value, "INPUT=VALUE"),
+        action="append",
+        default=[],
+        metavar="INPUT=VALUE",
+        help="the value of an input of an ONNX model, which becomes a constant, in JSON: a number, true or "
+        "false for all elements, or a list; may be given several times",
     )
     add_policy_arguments(parser, needs_targets=not also)
     _add_constraint_arguments(parser)
@@ -161,6 +171,19 @@ def _names(text: str) -> list[str]:
 def _shape(text: str) -> list[int | None]:
     """Extents, of which None is one that stays as the model has it."""
     return [None if each.strip() == "?" else count(each) for each in text.split(",")]
+
+
+def _value(text: str) -> object:
+    """What JSON says: a number, a truth value, or nested lists of these."""
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, bool | int | float | list):
+        raise argparse.ArgumentTypeError(
+            f"{brief_repr(text)} is no number, true, false or list of these in JSON"
+        )
+    return value
 
 
 def _assignment(read: Callable[[str], Value], form: str = "NAME=VALUE") -> Callable[[str], tuple[str, Value]]:

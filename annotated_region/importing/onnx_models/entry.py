@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import tvm
 
 from annotated_region.arguments import brief_repr
@@ -50,14 +51,17 @@ def from_onnx(
     options
         Further arguments of ``tvm.relax.frontend.onnx.from_onnx``; for an isolated import they must be
         representable as JSON. Of these, ``shape_dict`` gives shapes to inputs, by name. There None leaves an
-        extent as the model has it, such as a symbolic batch: ``{"frames": [None, 80, 3000]}``.
+        extent as the model has it, such as a symbolic batch: ``{"frames": [None, 80, 3000]}``. Beside them,
+        ``value_dict`` gives values to inputs, by name, which become constants: arrays, lists, or a number for
+        all elements, such as ``{"use_cache_branch": False}``. The module does not take these inputs.
 
     Raises
     ------
     ModelError
         The file does not exist, is not an ONNX model, or TVM cannot import it.
     UsageError
-        `model` is neither a path nor a model; an option is unknown, or names what is no input of the model.
+        `model` is neither a path nor a model; an option is unknown, or names what is no input of the model,
+        or gives an input a shape or value that does not fit it.
 
     Examples
     --------
@@ -74,9 +78,20 @@ def from_onnx(
     folder = os.path.abspath(Path(model).parent) if isinstance(model, str | Path) else ""
     with _file_of(model) as file:
         if isolated:
-            return import_isolated(Job("onnx", name, folder, options), file, limits or Limits())
+            return import_isolated(Job("onnx", name, folder, _plain(options)), file, limits or Limits())
         with os.fdopen(os.dup(file), "rb") as content:
             return module_from_onnx(content.read(), name, folder, options)
+
+
+def _plain(options: Mapping[str, object]) -> dict[str, object]:
+    """Options with lists in place of arrays."""
+    values = options.get("value_dict")
+    if not isinstance(values, Mapping):
+        return dict(options)
+    lists = {
+        name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()
+    }
+    return {**options, "value_dict": lists}
 
 
 @contextmanager

@@ -91,6 +91,7 @@ def _inlined(
     from onnx import inliner, shape_inference  # noqa: PLC0415
 
     if model.functions:
+        _import_as_the_model(model)
         model = inliner.inline_local_functions(model, convert_version=True)
     for _ in range(_DEEPEST):
         found = _with_bodies(model.graph.node, opset, is_covered)
@@ -105,6 +106,23 @@ def _inlined(
         names = [("", name) for name in found]
         model = inliner.inline_selected_functions(model, names, inline_schema_functions=True)
     return model
+
+
+def _import_as_the_model(model: onnx.ModelProto) -> None:
+    """Let functions import the domains of functions in the versions that the model imports.
+
+    ONNX's inliner leaves calls of other versions as they are, though only operators have versions; exporters
+    write any (jax2onnx writes 1 in the model, and the opset version in its functions).
+    """
+    versions = {each.domain: each.version for each in model.opset_import}
+    domains = {function.domain for function in model.functions} - {"", "ai.onnx"}
+    for function in model.functions:
+        for opset in function.opset_import:
+            if opset.domain not in domains:
+                continue
+            if opset.domain not in versions:
+                model.opset_import.add(domain=opset.domain, version=opset.version)
+            opset.version = versions.setdefault(opset.domain, opset.version)
 
 
 def _define(

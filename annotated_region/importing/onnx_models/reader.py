@@ -37,6 +37,7 @@ from annotated_region.importing.onnx_models.order import in_order
 from annotated_region.importing.onnx_models.shapes import with_given_shapes
 from annotated_region.importing.onnx_models.small_integers import with_bytes
 from annotated_region.importing.onnx_models.sparse import with_dense_constants
+from annotated_region.importing.onnx_models.values import with_given_values
 from annotated_region.importing.onnx_models.versions import modern_model
 from annotated_region.importing.origins import OnnxOrigins, with_origins
 from annotated_region.printable import first_line
@@ -67,7 +68,7 @@ def module_from_onnx(content: bytes, name: str, folder: str, options: Mapping[st
     folder
         The folder of its external data.
     options
-        Further arguments of TVM's importer.
+        Further arguments of TVM's importer, and ``value_dict``.
 
     Raises
     ------
@@ -102,8 +103,8 @@ def model_from_bytes(content: bytes, name: str) -> onnx.ModelProto:
         raise ModelError(f"{name} is not an ONNX model: {error}") from error
 
 
-_OPTIONS = ("shape_dict", "dtype_dict", "opset", "keep_params_in_input", "sanitize_input_names")
-"""Of TVM's importer."""
+_OPTIONS = ("shape_dict", "dtype_dict", "value_dict", "opset", "keep_params_in_input", "sanitize_input_names")
+"""Of TVM's importer; all but ``value_dict``, which is ours."""
 
 
 @one_at_a_time
@@ -142,8 +143,9 @@ def _imported(
     ops, given = ops_of_tvm() | LOOPS, dict(options)
     opset = _opset(model)
     used: Any = given.pop("opset", None)
+    values: Any = given.pop("value_dict", None) or {}
     _require_tensors(model.graph, name, frozenset(_shapes(given)))
-    graph = with_named_extents(expanded(model, opset, is_covered))
+    graph = with_given_values(with_named_extents(expanded(model, opset, is_covered)), values, name)
     graph, given["shape_dict"] = with_given_shapes(graph, _shapes(given), name)
     graph = with_dense_constants(replace(graph, node=in_order(graph.node)), name)
     graph = with_bytes(graph, name)
@@ -167,7 +169,7 @@ def _require_usable(options: Mapping[str, object], inputs: Sequence[str], name: 
             nearest = get_close_matches(option, _OPTIONS, n=1)
             hint = f"did you mean {nearest[0]}?" if nearest else f"it has {', '.join(_OPTIONS)}"
             raise UsageError(f"from_onnx has no option {option}; {hint}")
-    for option in ("shape_dict", "dtype_dict"):
+    for option in ("shape_dict", "dtype_dict", "value_dict"):
         value = options.get(option) or {}
         if option == "dtype_dict" and isinstance(value, str):  # of all inputs
             continue

@@ -165,13 +165,18 @@ def test_weights_may_stay_parameters():
 # -- functions ------------------------------------------------------------------------------------
 
 
-def test_functions_of_the_model_are_expanded():
-    """One calls the other; the version of what they use is that of the model."""
-    opset = [helper.make_opsetid("", 17), helper.make_opsetid("mine", 1)]
-    doubled = helper.make_function("mine", "Doubled", ["a"], ["b"], [Node("Add", "a a", "b")], opset)
+@pytest.mark.parametrize(
+    ("inner", "outer"),
+    [("mine", 1), ("mine", 17), ("other", 17)],
+    ids=["same", "other version", "other domain"],
+)
+def test_functions_of_the_model_are_expanded(inner, outer):
+    """One calls the other; versions of their domains mean nothing, and the model need not import both."""
+    opset = [helper.make_opsetid("", 17), helper.make_opsetid(inner, outer)]
+    doubled = helper.make_function(inner, "Doubled", ["a"], ["b"], [Node("Add", "a a", "b")], opset)
     fourfold = helper.make_function(
         "mine", "Fourfold", ["a"], ["b"],
-        [Node("Doubled", "a", "c", "mine"), Node("Doubled", "c", "b", "mine")], opset,
+        [Node("Doubled", "a", "c", inner), Node("Doubled", "c", "b", inner)], opset,
     )  # fmt: skip
     model = model_of_nodes([Node("Fourfold", "x", "v", "mine"), Node("Add", "v w")], {"x": X}, {"w": X})
     model.functions.extend([doubled, fourfold])

@@ -23,7 +23,7 @@ def model() -> ModelProto:
     ("options", "message"),
     [
         ({"shapes_dict": {"x": [3]}}, "from_onnx has no option shapes_dict; did you mean shape_dict?"),
-        ({"batch": 1}, "from_onnx has no option batch; it has shape_dict, dtype_dict, opset, "),
+        ({"batch": 1}, "from_onnx has no option batch; it has shape_dict, dtype_dict, value_dict, opset, "),
         (
             {"shape_dict": {"X": [3]}},
             "shape_dict names 'X', which is no input of the model 'net'; its inputs are",
