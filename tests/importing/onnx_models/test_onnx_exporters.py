@@ -113,6 +113,19 @@ def test_batches_with_a_name_for_each_input() -> None:
         machine["main"](*map(runtime.tensor, (numbers(4, 3), numbers(2, 3), *inputs[2:])))
 
 
+# As jax2onnx writes what JAX updates in place.
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(float[n, 3] x) => (float[a, b, c] y) <int64 at = {1}> { r = Relu(x) y = Unsqueeze(r, at) }",
+        "(float[n, 3] x) => (int64[a, b] y) <int64 at = {1}> { s = Shape(x) y = Unsqueeze(s, at) }",
+    ],
+    ids=["of a tensor", "of a shape"],
+)
+def test_axes_may_be_a_number(text: str) -> None:
+    run(text, [], (numbers(2, 3),), (numbers(4, 3),))
+
+
 SQUEEZED = "(float[n, k, 3] x) => (float[a, b] y) <int64[1] at = {-2}> { r = Relu(x) y = Squeeze(r, at) }"
 
 

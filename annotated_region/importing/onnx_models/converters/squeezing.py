@@ -1,4 +1,7 @@
-"""`Squeeze` of symbolic axes, which TVM's importer rejects, or makes a tensor of unknown rank of."""
+"""`Squeeze` of symbolic axes, which TVM's importer rejects, or makes a tensor of unknown rank of.
+
+The axes of `Unsqueeze` are a vector. Exporters write a number, too (jax2onnx), as ONNX Runtime takes it.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +36,15 @@ def _squeezed(node: OnnxNode) -> relax.Expr:
     if any(isinstance(extents[axis], int) and extents[axis] != 1 for axis in squeezed):
         return node.by_tvm()
     return relax.op.squeeze(node.with_extents(data, wanted), sorted(squeezed))
+
+
+@converts("", "Unsqueeze", (1, 2), "axes")
+def _unsqueezed(node: OnnxNode) -> relax.Expr:
+    given = node.inputs[1] if node.has(1) else None
+    axes = None if given is None else node.constant(given)
+    if axes is None or axes.ndim:
+        return node.by_tvm()
+    return node.with_input(1, relax.const(axes.reshape(1))).by_tvm()
 
 
 def _extents(node: OnnxNode) -> tuple[Extent, ...]:
