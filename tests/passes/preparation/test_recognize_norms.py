@@ -179,6 +179,57 @@ def test_norms_of_images_compute_the_same() -> None:
             np.testing.assert_allclose(run(each, data)[0], wanted, rtol=1e-5, atol=1e-5)
 
 
+def double_mean(x: relax.Expr) -> relax.Expr:
+    return op.astype(op.mean(op.astype(x, "float64"), axis=[-1], keepdims=True), "float32")
+
+
+def guarded(builder: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+    """As jax2onnx writes a layer norm: rows of one value are 0, and the variance is computed in float64."""
+    lowest, highest = op.min(x, axis=[-1], keepdims=True), op.max(x, axis=[-1], keepdims=True)
+    centred = op.subtract(x, op.mean(x, axis=[-1], keepdims=True))
+    chosen = builder.emit(op.where(op.equal(lowest, highest), number(0.0), centred))
+    deviation = op.sqrt(op.add(double_mean(op.multiply(chosen, chosen)), number(1e-5)))
+    return op.divide(chosen, deviation)
+
+
+def test_means_in_double_precision() -> None:
+    data = np.random.default_rng(3).normal(1.0, 2.0, (4, 33)).astype("float32")
+    data[1] = 1000.3
+    double = data.astype("float64")
+    wanted = (double - double.mean(-1, keepdims=True)) / np.sqrt(double.var(-1, keepdims=True) + 1e-5)
+    wanted[1] = 0
+    mod = module(guarded, x=data.shape)
+    assert ops(prepare(mod)) == {
+        "min": 1, "max": 1, "mean": 1, "equal": 1, "subtract": 1, "where": 1, "nn.rms_norm": 1,
+    }  # fmt: skip
+    for each in (mod, prepare(mod)):
+        np.testing.assert_allclose(run(each, data)[0], wanted, rtol=1e-5, atol=1e-5)
+
+
+def in_double(width: int | str, inner: str = "float64", outer: str = "float32") -> dict[str, int]:
+    def body(builder: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        centred = builder.emit(op.subtract(x, double_mean(x)))
+        mean = op.mean(op.astype(op.square(centred), inner), axis=[-1], keepdims=True)
+        deviation = op.sqrt(op.add(op.astype(mean, outer), number(1e-5, outer)))
+        return op.divide(centred, op.astype(deviation, "float32"))
+
+    return ops(prepare(module(body, x=(2, width))))
+
+
+def test_both_means_of_a_layer_norm_may_be_in_double_precision() -> None:
+    assert in_double(6) == {"nn.layer_norm": 1}
+    assert in_double(8192) == {"nn.layer_norm": 1}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [(8193,), ("n",), (6, "float16"), (6, "float64", "float64")],
+    ids=["long", "unknown", "half", "double"],
+)
+def test_other_means_stay_as_they_are(given: tuple[Any, ...]) -> None:
+    assert "nn.layer_norm" not in in_double(*given)
+
+
 def variant(
     mean: relax.Expr,
     quotient: Callable[[relax.Expr, relax.Expr], relax.Expr] = op.divide,
