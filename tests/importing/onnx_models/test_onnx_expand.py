@@ -101,6 +101,12 @@ EXTENTS = {
     "numbers in a shape": "k = Concat<axis = 0>(rows, minus, four) y = Equal(k, minus) }",
     "an extent that may be the number": "y = Equal(s, one) }",
     "an extent of itself": "z = Relu(x) t = Shape(z) y = Equal(s, t) }",
+    "numbers that are one": """z = Relu(x) t = Shape(z) m0 = Gather<axis = 0>(t, at) e = Equal(n0, m0)
+        d = Not(e) y = Unsqueeze(d, axis) }""",
+    "numbers that may be one": """m0 = Gather<axis = 0>(s, last) e = Equal(n0, m0) d = Not(e)
+        y = Unsqueeze(d, axis) }""",
+    "a number and a list": "y = Equal(one, n0) }",
+    "a number that is never below zero": "e = Equal(n0, below) y = Unsqueeze(e, axis) }",
     "a computed number": "k = Cast<to = 7>(x) e = ReduceMax<keepdims = 0>(k) y = Equal(s, e) }",
 }
 
@@ -109,9 +115,10 @@ EXTENTS = {
 @pytest.mark.parametrize("name", EXTENTS)
 def test_extents_are_compared_with_numbers(name: str, targets: list[str]) -> None:
     head = """(float[n, 4] x) => (bool[k] y)
-        <int64 at = {0}, int64[1] axis = {0}, int64[1] minus = {-1}, int64[1] one = {1}, int64[1] four = {4}>
+        <int64 at = {0}, int64[1] axis = {0}, int64[1] minus = {-1}, int64[1] one = {1}, int64[1] four = {4},
+         int64 last = {1}, int64 below = {-1}>
         { s = Shape(x) n0 = Gather<axis = 0>(s, at) rows = Unsqueeze(n0, axis) """
-    run(head + EXTENTS[name], targets, (tensor(3, 4),), (tensor(1, 4),))
+    run(head + EXTENTS[name], targets, (tensor(3, 4),), (tensor(1, 4),), (tensor(4, 4),))
 
 
 def test_a_minus_one_that_is_replaced_as_pytorch_does() -> None:

@@ -452,3 +452,16 @@ def test_samples_at_places_in_double_precision() -> None:
     np.testing.assert_allclose(
         found, single["main"](runtime.tensor(image), runtime.tensor(grid)).numpy(), 1e-5, 1e-5
     )
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_a_convolution_states_how_many_channels_there_are(group: int) -> None:
+    """Optimum names the number of channels of images."""
+    text = f"""(float[n, c, h, w] x, float[4, {4 // group}, 3, 3] k) => (float[n, 4, a, b] y)
+        {{ y = Conv<group = {group}, pads = [1, 1, 1, 1]>(x, k) }}"""
+    machine = run(text, ["dnnl"], *((numbers(n, 4, 6, 5), numbers(4, 4 // group, 3, 3)) for n in (2, 1)))
+    with pytest.raises(ValueError, match="c must be 4 for 'Conv:y', where c is extent 1 of x"):
+        machine["main"](*map(runtime.tensor, (numbers(1, 3, 6, 5), numbers(4, 4 // group, 3, 3))))
+    report = str(ar.explain(module_of(text), ["dnnl"]))
+    assert "dnnl: 2 of 3 ops in 1 region" in report
+    assert "host: match_cast" in report

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tvm import relax, tirx
+from tvm import tirx
 
 from annotated_region.functions.extent_bounds import bounds_of
 from annotated_region.importing.equations import common_extent
-from annotated_region.importing.onnx_models.converters.node import OnnxNode, is_one
+from annotated_region.importing.onnx_models.converters.node import OnnxNode, has_shape, is_one
 from annotated_region.tvm_adapter.arithmetic import Extent
 
 __all__ = ["agreeing"]
@@ -37,7 +37,7 @@ _Place = tuple[int, int]
 
 def agreeing(node: OnnxNode) -> OnnxNode:
     """The node with inputs of extents that TVM knows to be equal; itself if it needs none."""
-    inputs = [each for each in node.inputs if each is not None and _has_shape(each)]
+    inputs = [each for each in node.inputs if each is not None and has_shape(each)]
     if len(inputs) < 2 or len(inputs) < len(node.inputs):
         return node
     extents = [list(map(_without_formula, node.shape(each))) for each in inputs]
@@ -58,10 +58,6 @@ def _without_formula(extent: Extent) -> Extent:
     """1 for an extent that is 1 unless another one is 0, such as ``1 - max(1 - n, 0)`` of a slice."""
     is_one_always = not isinstance(extent, int | tirx.Var) and bounds_of(extent, least=1) == (1, 1)
     return 1 if is_one_always else extent
-
-
-def _has_shape(expr: relax.Expr) -> bool:
-    return isinstance(expr.ty, relax.TensorType) and isinstance(expr.ty.shape, relax.ShapeExpr)
 
 
 def _equal_axes(node: OnnxNode, extents: Sequence[Sequence[Extent]]) -> Iterator[list[_Place]]:

@@ -19,7 +19,11 @@ from annotated_region.functions.extent_bounds import bounds_of
 from annotated_region.functions.extent_checks import without_traps
 from annotated_region.importing.equations import symbolic_divisors
 from annotated_region.importing.onnx_models.converters.expand import computed_extents
-from annotated_region.importing.onnx_models.converters.extent_numbers import numbers_of, shape_of_numbers
+from annotated_region.importing.onnx_models.converters.extent_numbers import (
+    as_tensor,
+    numbers_of,
+    shape_of_numbers,
+)
 from annotated_region.importing.onnx_models.converters.folding import known_numbers
 from annotated_region.importing.onnx_models.converters.node import OnnxNode, rank_of
 from annotated_region.importing.onnx_models.converters.registry import converts
@@ -277,6 +281,8 @@ def _is_number(expr: relax.Expr) -> bool:
 def _equal(node: OnnxNode) -> relax.Expr:
     """Whether extents are certain numbers: a constant where all extents give one answer, else computed."""
     given = [each for each in node.inputs if each is not None]
+    if any(isinstance(each.ty, tvm.ir.PrimType) for each in given):
+        return _equal_number(node, given)
     if not any(isinstance(each, relax.ShapeExpr) for each in given):
         return node.by_tvm()
     parts = [_extents(each) for each in given]
@@ -284,6 +290,19 @@ def _equal(node: OnnxNode) -> relax.Expr:
     if None not in answers:
         return relax.const(np.array(answers), "bool")
     return relax.op.equal(*(_tensor(node, each) for each in given))
+
+
+def _equal_number(node: OnnxNode, given: Sequence[relax.Expr]) -> relax.Expr:
+    """Whether a number computed from extents is another one, as DeBERTa asks of the lengths of sequences."""
+    numbers = [each for each in map(_extent_or_number, given) if each is not None]
+    answer = _is_certain(node, *numbers) if len(numbers) == len(given) else None
+    rank = max(0 if isinstance(each.ty, tvm.ir.PrimType) else rank_of(each) for each in given)
+    if answer is not None:
+        return relax.const(np.full([1] * rank, answer))
+    tensors = [as_tensor(node, each) for each in given]
+    return relax.op.equal(
+        *(each if each is not None else side for each, side in zip(tensors, given, strict=True))
+    )
 
 
 @converts("", "Gather", (2, 2), "axis")

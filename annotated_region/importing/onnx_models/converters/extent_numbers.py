@@ -28,7 +28,7 @@ from annotated_region.importing.onnx_models.converters.node import OnnxNode, dty
 from annotated_region.importing.onnx_models.converters.registry import converts
 from annotated_region.tvm_adapter.arithmetic import Extent
 
-__all__ = ["numbers_of", "shape_of_numbers", "with_tensors"]
+__all__ = ["as_tensor", "numbers_of", "shape_of_numbers", "with_tensors"]
 
 _Numbers = list[Extent]
 _WHOLE = ("int32", "int64")
@@ -86,7 +86,7 @@ def with_tensors(node: OnnxNode) -> OnnxNode:
         return node
     if not any(each is not None and isinstance(each.ty, tvm.ir.PrimType) for each in node.inputs):
         return node
-    tensors = [None if each is None else _as_tensor(node, each) for each in node.inputs]
+    tensors = [None if each is None else as_tensor(node, each) for each in node.inputs]
     inputs = [each if tensor is None else tensor for each, tensor in zip(node.inputs, tensors, strict=True)]
     return replace(node, inputs=tuple(inputs))
 
@@ -97,12 +97,12 @@ def _is_tensor(node: OnnxNode, expr: relax.Expr) -> bool:
     return isinstance(expr.ty, relax.TensorType) and (constant is None or constant.shape != ())
 
 
-def _as_tensor(node: OnnxNode, expr: relax.Expr) -> relax.Expr | None:
+def as_tensor(node: OnnxNode, expr: relax.Expr) -> relax.Expr | None:
     """A number computed from extents as a tensor of rank 0; None if it is another expression."""
     if not isinstance(expr.ty, tvm.ir.PrimType):
         return None
     if isinstance(expr, tirx.Cast):
-        whole = _as_tensor(node, expr.value)
+        whole = as_tensor(node, expr.value)
         return None if whole is None else node.emit(relax.op.astype(whole, str(expr.ty)))
     if str(expr.ty) != "int64":
         return None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from annotated_region.tvm_adapter.onnx_importer import StandardOp
 
-__all__ = ["FLOATS", "OnnxNode", "dtype_of", "is_one", "rank_of", "shape_text"]
+__all__ = ["FLOATS", "OnnxNode", "dtype_of", "has_shape", "is_one", "rank_of", "shape_text"]
 
 FLOATS = ("float32", "float16", "float64")
 _TYPED_NUMBER = re.compile(r"\bT\.int64\((-?\d+)\)")
@@ -293,6 +293,11 @@ class OnnxNode:
 def dtype_of(expr: relax.Expr) -> str:
     """The data type of a tensor expression."""
     return str(tensor_type(expr).dtype)
+
+
+def has_shape(expr: relax.Expr) -> bool:
+    """Whether an expression is a tensor of known rank, each extent of which is a number or an expression."""
+    return isinstance(expr.ty, relax.TensorType) and isinstance(expr.ty.shape, relax.ShapeExpr)
 
 
 def rank_of(expr: relax.Expr) -> int:

@@ -33,7 +33,7 @@ from annotated_region.functions.extent_bounds import bounds_of
 from annotated_region.importing.onnx_models.converters.expand import computed_extents
 from annotated_region.importing.onnx_models.converters.extent_numbers import numbers_of
 from annotated_region.importing.onnx_models.converters.folding import known_numbers
-from annotated_region.importing.onnx_models.converters.node import OnnxNode, dtype_of, rank_of
+from annotated_region.importing.onnx_models.converters.node import OnnxNode, dtype_of, has_shape, rank_of
 from annotated_region.importing.onnx_models.converters.registry import converts
 from annotated_region.tvm_adapter.arithmetic import Extent
 from annotated_region.tvm_adapter.types import expect
@@ -75,7 +75,7 @@ def _between_numbers(node: OnnxNode) -> relax.Expr:
     """Bounds that are known: a slice between numbers, which may lie outside, then one between extents."""
     starts, ends = (_known_bounds(node, place) for place in (1, 2))
     data = node.inputs[0]
-    if starts is None or ends is None or data is None or not _has_shape(data):
+    if starts is None or ends is None or data is None or not has_shape(data):
         return _with_constants(node).by_tvm()
     axes, steps = _axes_and_steps(node, len(starts))
     shape = node.shape(data)
@@ -212,10 +212,6 @@ def _counted_from_the_front(bound: Extent, extent: Extent) -> Extent:
 def _known_bounds(node: OnnxNode, place: int) -> list[Extent] | None:
     given = node.inputs[place]
     return None if given is None else numbers_of(node.builder, given)
-
-
-def _has_shape(data: relax.Expr) -> bool:
-    return isinstance(data.ty, relax.TensorType) and isinstance(data.ty.shape, relax.ShapeExpr)
 
 
 def _is_left_to_tvm(window: _AxisSlice, shape: Sequence[Extent]) -> bool:
