@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -62,7 +62,9 @@ def with_onnx_runtime(
     try:
         session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
         feed = {
-            each.name: _given(each, values[each.name]) for each in session.get_inputs() if each.name in values
+            each.name: _given(each.name, each.type, each.shape, values[each.name])
+            for each in session.get_inputs()
+            if each.name in values
         }
         names = [each.name for each in session.get_inputs() if each.name not in values]
         if len(names) != len(inputs):
@@ -74,12 +76,11 @@ def with_onnx_runtime(
     return lambda: session.run(None, feed)
 
 
-def _given(declared: Any, value: object) -> np.ndarray:
-    """A value for an input of a session."""
-    extents = [each if isinstance(each, int) else None for each in declared.shape]
-    element = declared.type.removeprefix("tensor(").removesuffix(")")
-    dtype = np.dtype(_DTYPES.get(element, element))
-    return fitting(value, dtype, extents, f"the input {declared.name!r}")
+def _given(name: str, type_: str, shape: Sequence[int | str | None], value: object) -> np.ndarray:
+    """A value for an input that a session describes so."""
+    element = type_.removeprefix("tensor(").removesuffix(")")
+    extents = [each if isinstance(each, int) else None for each in shape]
+    return fitting(value, np.dtype(_DTYPES.get(element, element)), extents, f"the input {name!r}")
 
 
 def _errors_of(library: ModuleType) -> tuple[type[Exception], ...]:

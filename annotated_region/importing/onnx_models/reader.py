@@ -143,10 +143,11 @@ def _imported(
     ops, given = ops_of_tvm() | LOOPS, dict(options)
     opset = _opset(model)
     used: Any = given.pop("opset", None)
-    values: Any = given.pop("value_dict", None) or {}
-    _require_tensors(model.graph, name, frozenset(_shapes(given)))
-    graph = with_given_values(with_named_extents(expanded(model, opset, is_covered)), values, name)
-    graph, given["shape_dict"] = with_given_shapes(graph, _shapes(given), name)
+    given.pop("value_dict", None)
+    _require_tensors(model.graph, name, frozenset(_by_name(given, "shape_dict")))
+    graph = with_named_extents(expanded(model, opset, is_covered))
+    graph = with_given_values(graph, _by_name(options, "value_dict"), name)
+    graph, given["shape_dict"] = with_given_shapes(graph, _by_name(given, "shape_dict"), name)
     graph = with_dense_constants(replace(graph, node=in_order(graph.node)), name)
     graph = with_bytes(graph, name)
     _require_sound(graph, name, opset, is_known)
@@ -182,9 +183,13 @@ def _require_usable(options: Mapping[str, object], inputs: Sequence[str], name: 
                     f"its inputs are {', '.join(map(repr, inputs)) or 'none'}"
                 )
 
+    for given in _by_name(options, "shape_dict").keys() & _by_name(options, "value_dict").keys():
+        raise UsageError(f"the input {given!r} of {name} is given a shape and a value, which has its own")
 
-def _shapes(options: Mapping[str, object]) -> Mapping[str, object]:
-    given = options.get("shape_dict")
+
+def _by_name(options: Mapping[str, object], option: str) -> Mapping[str, object]:
+    """What an option gives to inputs, by their names."""
+    given = options.get(option)
     return given if isinstance(given, Mapping) else {}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -57,7 +57,9 @@ def with_given_values(graph: OnnxGraph, values: Mapping[str, object], model: str
     )
 
 
-def fitting(value: object, dtype: np.dtype[Any], extents: Sequence[int | None], name: str) -> np.ndarray:
+def fitting(
+    value: object, dtype: np.dtype[np.generic], extents: Sequence[int | None], name: str
+) -> np.ndarray:
     """A value in the type and shape of an input.
 
     Parameters

@@ -90,11 +90,13 @@ def _drawn(rng: np.random.Generator, value: onnx.ValueInfoProto, unknown: int) -
 
 
 def _extents(value: onnx.ValueInfoProto) -> Sequence[Any]:
-    return value.type.tensor_type.shape.dim
+    extents: Sequence[Any] = value.type.tensor_type.shape.dim
+    return extents
 
 
 def _dtype(value: onnx.ValueInfoProto) -> np.dtype[Any]:
-    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
+    dtype: np.dtype[Any] = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+    return dtype
 
 
 if __name__ == "__main__":

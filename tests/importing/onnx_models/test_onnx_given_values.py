@@ -98,6 +98,11 @@ def test_the_model_and_its_default_stay_as_they_were() -> None:
     np.testing.assert_array_equal(answer(mod, x)[:, :4], x + np.arange(1, 5, dtype="float32"))
 
 
+def test_a_value_has_its_own_shape() -> None:
+    with pytest.raises(UsageError, match="the input 'few' of the model 'types' is given a shape and a value"):
+        ar.from_onnx(parsed(TYPES), shape_dict={"few": [2]}, value_dict={"few": [1, 2]})
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
