@@ -465,3 +465,21 @@ def test_a_convolution_states_how_many_channels_there_are(group: int) -> None:
     report = str(ar.explain(module_of(text), ["dnnl"]))
     assert "dnnl: 2 of 3 ops in 1 region" in report
     assert "host: match_cast" in report
+
+
+QUANTIZED = {
+    "ConvInteger": "y = ConvInteger(x, k)",
+    "QLinearConv": "z = QLinearConv(x, s, p, k, s, q, s, p) y = Cast<to = 6>(z)",
+}
+
+
+@pytest.mark.parametrize("name", QUANTIZED)
+def test_so_does_one_of_bytes(name: str) -> None:
+    text = f"""(uint8[n, c, h, w] x, int8[4, 3, 3, 3] k) => (int32[n, 4, a, b] y)
+        <float s = {{0.0613}}, uint8 p = {{3}}, int8 q = {{0}}> {{ {QUANTIZED[name]} }}"""
+    rng = np.random.default_rng(0)
+    kernel = rng.integers(-9, 9, (4, 3, 3, 3)).astype("int8")
+    inputs = [(rng.integers(0, 200, (n, 3, 6, 5)).astype("uint8"), kernel) for n in (2, 1)]
+    machine = run(text, ["dnnl"], *inputs)
+    with pytest.raises(ValueError, match=f"c must be 3 for '{name}:"):
+        machine["main"](*map(runtime.tensor, (np.zeros((1, 2, 6, 5), "uint8"), kernel)))

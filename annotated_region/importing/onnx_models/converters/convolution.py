@@ -1,7 +1,6 @@
 """`Conv` of an unknown number of channels, and with ``auto_pad`` along symbolic axes.
 
-Optimum exports images with a named number of channels. No target claims a convolution of these; the kernel
-states how many there are. TVM's importer fails for the padding, which models of Keras have.
+TVM's importer fails for the padding, which models of Keras have.
 """
 
 from __future__ import annotations
@@ -13,7 +12,11 @@ from tvm import relax
 from annotated_region.importing.onnx_models.converters.node import FLOATS, OnnxNode, has_shape
 from annotated_region.importing.onnx_models.converters.registry import converts
 from annotated_region.importing.onnx_models.converters.same_padding import extended, is_same, same_padding
-from annotated_region.importing.onnx_models.converters.windows import WINDOWS, window_attributes
+from annotated_region.importing.onnx_models.converters.windows import (
+    WINDOWS,
+    window_attributes,
+    with_known_channels,
+)
 
 __all__: list[str] = []
 
@@ -25,12 +28,12 @@ def _convolution(given: OnnxNode) -> relax.Expr:
     if not is_same(node) or all(isinstance(each, int) for each in node.shape(node.tensor(0))[2:]):
         return node.by_tvm()
     window_attributes(node)  # validates them
-    kernel = node.fixed_shape(1, node.tensor(1, FLOATS, (3, 4, 5)))[2:]
+    taps = node.fixed_shape(1, node.tensor(1, FLOATS, (3, 4, 5)))[2:]
     node.require(
         all(each == 1 for each in node.integers("dilations")),
         "has dilations with SAME padding, which ONNX Runtime does not support",
     )
-    begins, ends = same_padding(node, kernel)
+    begins, ends = same_padding(node, taps)
     known = [each for each in (*begins, *ends) if isinstance(each, int)]
     if len(known) == 2 * len(begins):
         return node.by_tvm(auto_pad=b"NOTSET", pads=tuple(known))
@@ -40,17 +43,6 @@ def _convolution(given: OnnxNode) -> relax.Expr:
 
 
 def _of_known_channels(node: OnnxNode) -> OnnxNode:
-    """The node with as many channels as its kernel reads; each call is checked where that is not known."""
     if not all(each is not None and has_shape(each) for each in node.inputs[:2]):
         return node
-    data, kernel = node.tensor(0), node.tensor(1)
-    extents, taps = node.shape(data), node.shape(kernel)
-    if (
-        len(extents) != len(taps)
-        or len(extents) < 3
-        or isinstance(extents[1], int)
-        or not isinstance(taps[1], int)
-    ):
-        return node
-    channels = taps[1] * node.integer("group", 1, 1)
-    return node.with_input(0, node.with_extents(data, (extents[0], channels, *extents[2:])))
+    return node.with_input(0, with_known_channels(node, node.tensor(0), node.tensor(1)))

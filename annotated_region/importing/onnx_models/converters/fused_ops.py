@@ -8,7 +8,11 @@ from tvm import relax
 
 from annotated_region.importing.onnx_models.converters.node import FLOATS, OnnxNode
 from annotated_region.importing.onnx_models.converters.registry import CONTRIBUTED, converts
-from annotated_region.importing.onnx_models.converters.windows import WINDOWS, window_attributes
+from annotated_region.importing.onnx_models.converters.windows import (
+    WINDOWS,
+    window_attributes,
+    with_known_channels,
+)
 
 __all__: list[str] = []
 
@@ -18,11 +22,8 @@ _PLAIN = {"Relu": relax.op.nn.relu, "Sigmoid": relax.op.sigmoid, "Tanh": relax.o
 @converts(CONTRIBUTED, "FusedConv", (2, 4), f"{WINDOWS} group activation activation_params")
 def _convolution(node: OnnxNode) -> relax.Expr:
     """The fourth input is added before the activation."""
-    operands = [
-        node.tensor(0, FLOATS, (3, 4, 5)),
-        node.tensor(1, FLOATS, (3, 4, 5)),
-        node.optional(2, FLOATS, (1,)),
-    ]
+    data, kernel = (node.tensor(position, FLOATS, (3, 4, 5)) for position in (0, 1))
+    operands = [with_known_channels(node, data, kernel), kernel, node.optional(2, FLOATS, (1,))]
     attributes = window_attributes(node) | {"group": node.integer("group", 1, 1)}
     sums = node.standard("Conv", operands, attributes)
     if node.has(3):

@@ -7,7 +7,11 @@ from tvm import relax
 from annotated_region.importing.onnx_models.converters.node import OnnxNode, dtype_of, rank_of
 from annotated_region.importing.onnx_models.converters.quantization import BYTES, one_number
 from annotated_region.importing.onnx_models.converters.registry import CONTRIBUTED, converts
-from annotated_region.importing.onnx_models.converters.windows import WINDOWS, window_attributes
+from annotated_region.importing.onnx_models.converters.windows import (
+    WINDOWS,
+    window_attributes,
+    with_known_channels,
+)
 
 __all__ = ["dynamically_quantized"]
 
@@ -44,6 +48,7 @@ def _integer_convolution(node: OnnxNode) -> relax.Expr:
     shape = [-1, *[1] * (rank_of(weight) - 1)]
     if node.has(3) and rank_of(node.tensor(3, (dtype_of(weight),), (0, 1))):
         node.require(node.shape(node.tensor(3)) in ((1,), (channels,)), "has zero points of another number")
+    data = with_known_channels(node, data, weight)
     sides = [_shifted(node, data, 2, None), _shifted(node, weight, 3, shape)]
     return node.standard("Conv", [*map(node.typed, sides), None], attributes)
 

@@ -21,7 +21,11 @@ from annotated_region.importing.onnx_models.converters.quantization import (
     quantized,
 )
 from annotated_region.importing.onnx_models.converters.registry import CONTRIBUTED, converts
-from annotated_region.importing.onnx_models.converters.windows import WINDOWS, window_attributes
+from annotated_region.importing.onnx_models.converters.windows import (
+    WINDOWS,
+    window_attributes,
+    with_known_channels,
+)
 
 __all__: list[str] = []
 
@@ -47,7 +51,8 @@ def _convolution(node: OnnxNode) -> relax.Expr:
     attributes = window_attributes(node) | {"group": node.integer("group", 1, 1)}
     data = node.typed(dequantized(node, 0))
     node.require(rank_of(data) in (3, 4, 5), f"has an input 0 of rank {rank_of(data)}; known are 3, 4, 5")
-    sums = node.standard("Conv", [data, node.typed(dequantized(node, 3, axis=0)), bias], attributes)
+    kernel = node.typed(dequantized(node, 3, axis=0))
+    sums = node.standard("Conv", [with_known_channels(node, data, kernel), kernel, bias], attributes)
     return quantized(node, sums, 6, _result_dtype(node, 7))
 
 
