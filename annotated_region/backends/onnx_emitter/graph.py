@@ -86,7 +86,7 @@ class Graph:
     single_columns
         The convolutions with strides between columns whose result may have a single column.
     single_pixels
-        The convolutions of each channel by itself whose result has symbolic extents, and may have one pixel.
+        The convolutions whose result has symbolic extents, and may be one pixel of one image.
     repeated_images
         The results of arithmetic with an operand that is repeated along the first axis, of symbolic extent.
     repeated_matrices

@@ -353,3 +353,39 @@ def test_a_part_that_many_joins_read_is_looked_at_once():
     graph.outputs.append(Port(rounded_data, "uint8", (None,)))
     repair(graph)
     assert [each.kind for each in graph.operators].count("Concat") == 40
+
+
+@needs_openvino
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("between", [False, True], ids=["behind it", "behind functions"])
+def test_zero_points_by_channels_of_one_pixel_of_one_image(dtype, rank, between):
+    """Of any number of images; OpenVINO lost the zero points where there was one."""
+    rng = np.random.default_rng(5)
+    steps, zeros = np.array([0.053, 0.1, 0.127, 0.091], "float32"), np.array([7, 3, 0, 9])
+    kernel = rng.integers(-120, 120, (4, 3, *[1] * rank)).astype("int8")
+    factors, shifts = (rng.uniform(0.5, 1.5, (4, *[1] * rank)).astype("float32") for _ in range(2))
+    x = var("x", (tirx.Var("n", "int64"), 3, *[1] * rank))
+
+    def made(builder):
+        bytes_ = rounded(builder, x, 0.0313, 0, dtype)
+        weight = builder.emit(op.dequantize(const(kernel, "int8"), const(0.0071), const(0, "int8"), axis=0))
+        convolve = {1: op.nn.conv1d, 2: op.nn.conv2d}[rank]
+        image = builder.emit(convolve(bytes_, weight))
+        if between:
+            scaled = builder.emit(op.multiply(image, relax.const(factors)))
+            image = builder.emit(op.nn.relu(builder.emit(op.add(scaled, relax.const(shifts)))))
+        return op.quantize(image, const(steps), const(zeros, dtype), axis=1, out_dtype=dtype)
+
+    limits = np.iinfo(dtype)
+    for count in (1, 2, 1):
+        data = rng.standard_normal((count, 3, *[1] * rank), "float32") * 3
+        image = np.einsum(
+            "nc...,oc->no...", in_bytes(data, 0.0313, 0, dtype), kernel.reshape(4, 3) * np.float32(0.0071)
+        )
+        if between:
+            image = np.maximum(image * factors + shifts, 0)
+        along = (4, *[1] * rank)
+        whole = np.clip(np.rint(image / steps.reshape(along)) + zeros.reshape(along), limits.min, limits.max)
+        (found,) = answers(module([x], made), data)
+        np.testing.assert_array_equal(found, whole.astype(dtype))

@@ -64,16 +64,15 @@ def _may_make_a_single_column(op: OpView) -> bool:
 
 
 def _may_make_a_pixel(op: OpView) -> bool:
-    """Whether a convolution of each channel by itself, of symbolic extents, may make a single pixel."""
+    """Whether a convolution of symbolic extents may make a single pixel of a single image."""
     attrs, extents = op.attrs, extents_of(op.out_tensor)
-    places = extents_of(op.arg_types[1])[attrs["kernel_layout"].index("I")]
     channels = (attrs["out_layout"] or attrs["data_layout"]).index("C")
     others = [each for axis, each in enumerate(extents) if axis != channels]
     may_be_one = all(
         each == 1 if isinstance(each, int) else bounds_of(each, least=1)[0] <= 1 for each in others
     )
     is_symbolic = not all(isinstance(each, int) for each in others)
-    return attrs["groups"] > 1 and places == 1 and is_symbolic and may_be_one
+    return is_symbolic and may_be_one
 
 
 def _makes_pixels(op: OpView) -> bool:

@@ -90,9 +90,16 @@ def _apart_from_pixels(graph: Graph, sources: ValueSources, operator: Operator) 
 
     def is_fused(maker: Operator) -> bool:
         is_of_other = maker.kind == "Conv" and maker.inputs[0] == subtrahend
-        return is_of_other or maker.outputs[0] in graph.single_pixels
+        is_of_pixel = maker.outputs[0] in graph.single_pixels
+        return is_of_other or (is_of_pixel and _is_of_single_channels(graph, sources, maker))
 
     return reading_a_copy(graph, operator, minuend) if stems_from(sources, minuend, is_fused) else (operator,)
+
+
+def _is_of_single_channels(graph: Graph, sources: ValueSources, convolution: Operator) -> bool:
+    """Whether a convolution may be one of each channel by itself."""
+    shape = kernel_shape(graph, sources, convolution)
+    return convolution.attrs["group"] != 1 and (shape is None or shape[1] == 1)
 
 
 def _apart_from_sums(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:

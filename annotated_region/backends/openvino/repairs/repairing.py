@@ -17,6 +17,7 @@ from annotated_region.backends.openvino.repairs.padded_bytes import PADDING_REPA
 from annotated_region.backends.openvino.repairs.quantizations import QUANTIZATION_REPAIRS
 from annotated_region.backends.openvino.repairs.quantized import FACTOR_REPAIRS, SCALE_REPAIRS
 from annotated_region.backends.openvino.repairs.sequences import give_sequences_their_own
+from annotated_region.backends.openvino.repairs.single_pixels import PIXEL_REPAIRS
 from annotated_region.backends.openvino.repairs.sources import QUANTIZED, ValueSources
 from annotated_region.backends.openvino.repairs.tiles import (
     BYTE_TILE_REPAIRS,
@@ -52,7 +53,7 @@ def repair(graph: Graph, precision: str = "f32") -> None:
         parts += ROUNDED_TILE_REPAIRS
     if is_quantized:
         parts = SCALE_REPAIRS + parts + FACTOR_REPAIRS + QUANTIZATION_REPAIRS + JOIN_REPAIRS + SUMMAND_REPAIRS
-        parts += BYTE_TILE_REPAIRS + PADDING_REPAIRS
+        parts += PIXEL_REPAIRS + BYTE_TILE_REPAIRS + PADDING_REPAIRS
     for part in parts:
         graph.operators = [each for operator in graph.operators for each in part(graph, sources, operator)]
         sources = ValueSources.of(graph)  # what was repaired before is read as a copy
