@@ -389,3 +389,22 @@ def test_zero_points_by_channels_of_one_pixel_of_one_image(dtype, rank, between)
         whole = np.clip(np.rint(image / steps.reshape(along)) + zeros.reshape(along), limits.min, limits.max)
         (found,) = answers(module([x], made), data)
         np.testing.assert_array_equal(found, whole.astype(dtype))
+
+
+@needs_openvino
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("factor", [False, True], ids=["taken", "scaled and taken"])
+def test_elements_of_joined_bytes_are_taken(dtype, factor):
+    """OpenVINO ended the process."""
+    x, places = var("x", (tirx.Var("n", "int64"), 4)), var("places", (3,), "int64")
+
+    def made(builder):
+        bytes_ = rounded(builder, x, 0.125, 5, dtype)
+        joined = builder.emit(op.concat([bytes_, builder.emit(op.nn.relu(x))], 1))
+        whole = builder.emit(op.multiply(joined, const(0.5))) if factor else joined
+        return op.take(whole, places, axis=1)
+
+    data, chosen = np.random.default_rng(0).standard_normal((2, 4), "float32"), np.array([6, 0, 3], "int64")
+    joined = np.concatenate([in_bytes(data, 0.125, 5, dtype), np.maximum(data, 0)], 1)
+    (found,) = answers(module([x, places], made), data, chosen)
+    np.testing.assert_allclose(found, joined[:, chosen] * (0.5 if factor else 1), rtol=1e-6)

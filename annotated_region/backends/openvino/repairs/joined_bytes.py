@@ -19,6 +19,11 @@ A matrix product of bytes of several scales, joined along its rows, applies one 
 
     c = Concat(DequantizeLinear(x, 0.1, 0), DequantizeLinear(y, 0.2, 0)), z = MatMul(c, w)        wrong
     c = Concat(...), z = MatMul(Max(c, c), w)        right
+
+The compilation ends the process if elements of joined bytes with a zero point are taken by computed places:
+
+    c = Concat(DequantizeLinear(x, 0.1, 3), y), z = Gather(c, i)        a fault, also of Mul(c, 2)
+    c = Concat(...), z = Gather(Max(c, c), i)        right
 """
 
 from __future__ import annotations
@@ -27,10 +32,12 @@ from collections.abc import Sequence
 
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
 from annotated_region.backends.openvino.repairs.sources import (
+    LINEAR,
     OF_BYTES,
     PRODUCTS,
     Repair,
     ValueSources,
+    behind,
     chain_of,
     read_as_a_copy,
     reading_a_copy,
@@ -118,5 +125,15 @@ def _was_bytes(graph: Graph, sources: ValueSources, name: str, dtypes: Sequence[
     return last is not None and last.kind == "DequantizeLinear" and graph.dtypes[last.inputs[0]] in dtypes
 
 
-JOIN_REPAIRS: tuple[Repair, ...] = (_joined_as_a_copy, _of_joined)
+def _taken_from_a_copy(graph: Graph, sources: ValueSources, operator: Operator) -> tuple[Operator, ...]:
+    """The operator; what takes elements by computed places reads a copy of joined bytes."""
+    if operator.kind != "Gather" or operator.inputs[1] in sources.constants:
+        return (operator,)
+    join = sources.makers.get(behind(sources, operator.inputs[0], LINEAR))
+    if join is None or not _joins_bytes(graph, sources, join, ("int8", "uint8")):
+        return (operator,)
+    return reading_a_copy(graph, operator, operator.inputs[0])
+
+
+JOIN_REPAIRS: tuple[Repair, ...] = (_joined_as_a_copy, _of_joined, _taken_from_a_copy)
 """In this order."""
