@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import onnx
 from kits.importing.case_campaign import Case, options_of, run_cases
+from kits.importing.drawn_nodes.answers import answers_of
 from kits.importing.node_checks import Call, Kind, Outcome, checked_module
-from kits.onnx_nodes import by_onnx_runtime
 
 import annotated_region as ar
 
@@ -49,15 +49,13 @@ def _cases(target: str, folder: Path) -> Iterator[Case]:
 def checked(file: Path, target: str) -> Outcome:
     """What becomes of the model of a file on a target."""
     model = onnx.load(file)
-    try:
-        calls = [_answered(model, inputs) for inputs in _inputs(model, file.with_suffix(".npz"))]
-    except Exception as error:  # ONNX Runtime has no error of its own
-        return Outcome(Kind.NO_REGION, f"ONNX Runtime: {error}")
+    calls: list[Call] = []
+    for inputs in _inputs(model, file.with_suffix(".npz")):
+        wanted = answers_of(model, inputs)
+        if wanted is None:
+            return Outcome(Kind.NO_REGION, "ONNX Runtime refuses it, or the inputs that are drawn for it")
+        calls.append((tuple(inputs.values()), tuple(wanted)))
     return checked_module(lambda: ar.from_onnx(model), calls, target)
-
-
-def _answered(model: onnx.ModelProto, inputs: Mapping[str, np.ndarray]) -> Call:
-    return tuple(inputs.values()), tuple(by_onnx_runtime(model, inputs))
 
 
 def _inputs(model: onnx.ModelProto, kept: Path) -> Iterator[dict[str, np.ndarray]]:

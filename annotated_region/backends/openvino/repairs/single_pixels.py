@@ -14,7 +14,7 @@ Convolutions of floats, transposed ones and matrix products are right.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable
 
 from annotated_region.backends.onnx_emitter.graph import Graph, Operator
 from annotated_region.backends.openvino.repairs.sources import (
@@ -46,39 +46,40 @@ def _apart_from_functions(graph: Graph, sources: ValueSources, operator: Operato
 
 def _misread(graph: Graph, sources: ValueSources, operator: Operator) -> str | None:
     """The operand that has to be a copy."""
+    if not graph.single_pixels:
+        return None
     constants = [each for each in operator.inputs if each in sources.constants]
     data = [each for each in dict.fromkeys(operator.inputs) if each not in sources.constants]
-    pixels = _pixels(graph, sources)
-    if not data or not pixels:
-        return None
-    if constants or operator.kind in _BY_CHANNELS:
-        is_by_channels = operator.kind in _BY_CHANNELS or any(
-            holds_several(graph, each) for each in constants
-        )
+
+    def is_pixel(name: str) -> bool:
+        return name in graph.single_pixels and _is_of_bytes(sources, name)
+
+    if data and (constants or operator.kind in _BY_CHANNELS):
+        if operator.kind in LINEAR and not any(holds_several(graph, each) for each in constants):
+            return None
         merged = _MERGED if operator.kind in _MERGED else ()
-        is_merged = operator.kind in LINEAR and behind(sources, data[0], merged) in pixels
-        return data[0] if is_by_channels and not is_merged and _stems_from(sources, data[0], pixels) else None
-    own = pixels.intersection(data)
-    if len(data) == 1:
-        return data[0] if own else None
-    return next((each for each in data if each not in own and _stems_from(sources, each, own)), None)
+        if operator.kind in LINEAR and is_pixel(behind(sources, data[0], merged)):
+            return None
+        return data[0] if _stems_from(sources, data[0], is_pixel) else None
+    own = {each for each in data if is_pixel(each)}
+    if len(data) == 1 or not own:
+        return next(iter(own), None)
+    return next(
+        (each for each in data if each not in own and _stems_from(sources, each, own.__contains__)), None
+    )
 
 
-def _stems_from(sources: ValueSources, name: str, convolutions: Collection[str]) -> bool:
-    """Whether a value is computed from one of these, also with other values, or through bytes."""
-    if stems_from(sources, name, lambda maker: maker.outputs[0] in convolutions):
+def _stems_from(sources: ValueSources, name: str, is_wanted: Callable[[str], bool]) -> bool:
+    """Whether a value is computed from such a convolution, also with other values, or through bytes."""
+    if stems_from(sources, name, lambda maker: is_wanted(maker.outputs[0])):
         return True
-    return any(each.outputs[0] in convolutions for each in computed_of(sources, name))
-
-
-def _pixels(graph: Graph, sources: ValueSources) -> set[str]:
-    """The convolutions with a kernel of bytes whose result may be one pixel of one image."""
-    return {name for name in graph.single_pixels if name in sources.makers and _is_of_bytes(sources, name)}
+    return any(is_wanted(each.outputs[0]) for each in computed_of(sources, name))
 
 
 def _is_of_bytes(sources: ValueSources, name: str) -> bool:
-    convolution = sources.makers[name]
-    if convolution.kind != "Conv":
+    """Whether a value is made by a convolution with a kernel of bytes."""
+    convolution = sources.makers.get(name)
+    if convolution is None or convolution.kind != "Conv":
         return False
     kernel = sources.makers.get(behind(sources, convolution.inputs[1], VIEWS | {"Transpose"}))
     return kernel is not None and kernel.kind == "DequantizeLinear"
