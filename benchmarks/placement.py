@@ -7,6 +7,10 @@ once and keeps the times; if that takes more than the budget of builds or second
 the mixed placement, and the next run continues from the stored times. All programs are built before any is
 timed, and their answers are compared. Ways that lead to the same program share it and its times, so that
 they do not differ by noise alone. A model that fails becomes a row with its error.
+
+Below the table stands why: by op, how much longer each engine takes than the fastest, over the calls that all
+engines take; what entering a region of each costs; and by model, as `free`, the sum of each op's time on its
+fastest engine over that on the best engine, which is what mixing would give if crossing cost nothing.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm_ffi
+from engine_differences import Differences
 from mixing_models import MODELS, Sample, sample_of
 from tvm import relax
 
@@ -36,6 +41,12 @@ ENGINES = ("dnnl", "onnxruntime", "openvino", HOST)
 MIXED = "mixed"
 WANTED, GOOD = 1.02, 0.87
 """No mixed placement may take more than `WANTED` of the best engine; one pays well below `GOOD`."""
+
+
+SETTLING = 0.01
+"""Seconds of calls before those that count, and of those: the workers of the engine before wait for work
+busily, and would take the processor from those of the next one, as no program with one engine sees it.
+"""
 
 
 class OutOfBudgetError(Exception):
@@ -51,6 +62,11 @@ class BudgetedCost(ar.MeasuredCost):
         The file of measured costs.
     builds, seconds
         How many units may be measured for a model, and for how long.
+
+    Attributes
+    ----------
+    asked
+        The units that were measured last: those of a model.
     """
 
     AT_ONCE = 24
@@ -59,6 +75,7 @@ class BudgetedCost(ar.MeasuredCost):
     def __init__(self, path: Path | None, builds: int, seconds: float) -> None:
         super().__init__(path, progress=False)
         self._builds, self._seconds = builds, seconds
+        self.asked: Sequence[tuple[str, CostUnit]] = ()
 
     def prepare(self, questions: Sequence[tuple[str, CostUnit]]) -> None:
         """See `MeasuredCost`.
@@ -75,6 +92,7 @@ class BudgetedCost(ar.MeasuredCost):
                 raise OutOfBudgetError(f"{first} of {len(questions)} units known after {passed:.0f} s")
             super().prepare(questions[first : first + self.AT_ONCE])
             _say(f"  {min(first + self.AT_ONCE, len(questions))} of {len(questions)} units")
+        self.asked = questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +140,7 @@ def main() -> int:
     options = parser.parse_args()
     costs = BudgetedCost(options.costs, options.builds, options.seconds)
     print(f"threads: {os.environ.get('OMP_NUM_THREADS', 'default')}; milliseconds, medians")
+    differences = Differences(costs)
     ratios, failed = [], 0
     for number, name in enumerate(options.models):
         _say(f"{name}, {number + 1} of {len(options.models)}")
@@ -131,9 +150,13 @@ def main() -> int:
             failed += 1
             print(f"{name:27} {type(error).__name__}: {str(error).splitlines()[0][:200]}", flush=True)
             continue
-        ratios += [] if row.ratio is None else [row.ratio]
-        print(f"{name:27} {_told(row)}", flush=True)
+        free = ""
+        if row.ratio is not None:
+            ratios.append(row.ratio)
+            free = f"  free {differences.add(costs.asked):.2f}"
+        print(f"{name:27} {_told(row)}{free}", flush=True)
     print(_summary(ratios, failed))
+    print(differences)
     return 1 if failed or any(ratio > WANTED for ratio in ratios) else 0
 
 
@@ -180,11 +203,19 @@ def _run(machines: dict[str, Any], sample: Sample, rounds: int) -> dict[str, lis
     times: dict[str, list[float]] = {way: [] for way in order}
     for number in range(rounds):
         for way in order[number % len(order) :] + order[: number % len(order)]:
-            machines[way](*arguments)
-            began = time.perf_counter()
-            machines[way](*arguments)
-            times[way].append((time.perf_counter() - began) * 1e3)
+            _calls(machines[way], arguments)
+            times[way].append(statistics.median(_calls(machines[way], arguments)) * 1e3)
     return times
+
+
+def _calls(machine: Any, arguments: Sequence[Any]) -> list[float]:
+    """The seconds of each call, until `SETTLING` have passed."""
+    seconds: list[float] = []
+    while sum(seconds) < SETTLING:
+        began = time.perf_counter()
+        machine(*arguments)
+        seconds.append(time.perf_counter() - began)
+    return seconds
 
 
 def _answers(result: Any) -> list[np.ndarray]:
@@ -194,7 +225,7 @@ def _answers(result: Any) -> list[np.ndarray]:
 def _told(row: Row) -> str:
     """The figures of a model as text."""
     ratio = "-" if row.ratio is None else f"{row.ratio:.2f}"
-    times = "  ".join(f"{way} {each:.2f}" for way, each in row.milliseconds.items())
+    times = "  ".join(f"{way} {each:.4g}" for way, each in row.milliseconds.items())
     return f"best {row.best:11} ratio {ratio:>4}  regions {dict(row.regions)}  {times}  {row.note}".rstrip()
 
 

@@ -92,14 +92,19 @@ def _parts_of_scope(
             yield _on_host(graph, host)
             yield _region(graph, regions[unit], unit)
             host = []
-        elif graph.nodes[unit[0]].kind is NodeKind.OPERATION:
+        elif graph.nodes[unit[0]].kind in (NodeKind.OPERATION, NodeKind.STRUCTURE):
             host += unit
     yield _on_host(graph, host)
 
 
 def _on_host(graph: DataflowGraph, nodes: Sequence[NodeId]) -> Timed | None:
-    """One function of some ops on the host; None if there are none, or none is used."""
-    return timed_unit(HOST, CostUnit.of(graph, tuple(nodes))) if nodes else None
+    """One function of some ops on the host, and the tuples between them; None if there are none, or none is
+    used.
+
+    Without the tuples, each field of the result of a `split` would leave the function and come back as an
+    argument, and TVM could not fuse across.
+    """
+    return timed_unit(HOST, CostUnit.of(graph, computing_nodes(graph, tuple(sorted(nodes)))))
 
 
 def _region(graph: DataflowGraph, member: NodeRegion, nodes: tuple[NodeId, ...]) -> Timed | None:

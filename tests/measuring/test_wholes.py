@@ -57,6 +57,35 @@ def test_the_host_alone_is_one_part():
     assert _parts() == [(HOST, ["add", "exp", "negative", "nn.relu", "sigmoid", "tanh"])]
 
 
+def _sum_of_halves() -> relax.Function:
+    x = relax.Var("x", relax.TensorType((2, 4), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            halves = builder.emit(relax.op.split(x, 2, 1))
+            kept = builder.emit(relax.op.nn.relu(builder.emit(relax.TupleGetItem(halves, 0))))
+            added = builder.emit(relax.op.add(kept, builder.emit(relax.TupleGetItem(halves, 1))))
+            result = builder.emit_output(relax.Tuple([added]))
+        builder.emit_func_output(result)
+    return builder.get()["main"]
+
+
+def test_fields_of_a_tuple_stay_inside_of_what_the_host_computes():
+    func = _sum_of_halves()
+    graph = read_dataflow(func)
+    (part,) = WholePlacement.of(graph, []).parts.values()
+    assert _ops(part) == ["add", "nn.relu", "split"]
+    assert [param.ty for param in part.func.params] == [func.params[0].ty]
+    assert part.func.ret_ty == relax.TensorType((2, 2), "float32")
+    relu = next(number for number, node in enumerate(graph.nodes) if "relu" in str(node.value))
+    whole = WholePlacement.of(graph, [NodeRegion("toy", (NodeId(relu),))])
+    assert [(whole.parts[key].target, _ops(whole.parts[key])) for key in whole.order] == [
+        (HOST, ["split"]),
+        ("toy", ["nn.relu"]),
+        (HOST, ["add"]),
+    ]
+
+
 def test_what_the_host_computes_between_regions_is_one_part():
     assert _parts([2]) == [
         (HOST, ["exp", "tanh"]),
