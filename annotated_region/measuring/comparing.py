@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from annotated_region.measuring.timing import Time, sample
+from annotated_region.measuring.timing import Time, sample, warm_up
 
 __all__ = ["WORTH", "SpeedComparison", "compare"]
 
@@ -75,8 +75,10 @@ def compare(current: Run, candidate: Run, rounds: int) -> SpeedComparison:
     """Compare two implementations, in `rounds` times as many interleaved rounds as `_LOOKS` has.
 
     It ends early if the candidate is significantly faster, appears not to be faster, or the two are far
-    apart.
+    apart. Both are warmed up before, so that neither is judged by runs in which it still settles.
     """
+    warm_up(current)
+    warm_up(candidate)
     samples: tuple[list[float], list[float]] = ([], [])
     began = time.perf_counter()
     for look in (_FEW, *(rounds * share for share in _LOOKS)):

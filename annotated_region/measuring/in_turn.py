@@ -5,12 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from annotated_region.measuring.timing import Clock, Time, sample
+from annotated_region.measuring.timing import Clock, Time, sample, warm_up
 
 __all__ = ["time_in_turn"]
-
-_WARMING, _SETTLING = 8, 0.4
-"""Runs before the first that counts, and seconds; dnnl tries steps with and without workers in them."""
 
 _FEWEST, _MOST = 30, 300
 """Rounds: the fewest, and the most if a time is not steady."""
@@ -33,7 +30,7 @@ def time_in_turn(runs: Sequence[Callable[[], object]], clock: Clock | None = Non
     Further rounds follow while that is wide.
     """
     for run in runs:
-        _warm_up(run)
+        warm_up(run)
     samples: list[list[float]] = [[] for _ in runs]
     began = time.perf_counter()
     for number in range(_MOST):
@@ -50,14 +47,3 @@ def _time(samples: Sequence[float]) -> Time:
     """The minimum; `samples` are at least as many as there are parts."""
     minima = [min(samples[part::_PARTS]) for part in range(_PARTS)]
     return Time(min(minima), max(minima) / min(minima) - 1)
-
-
-def _warm_up(run: Callable[[], object]) -> None:
-    """Run until both limits are reached, or one run has exceeded the second alone."""
-    began, count = time.perf_counter(), 0
-    while True:
-        run()
-        count += 1
-        elapsed = time.perf_counter() - began
-        if elapsed > _SETTLING and (count >= _WARMING or elapsed > _WARMING * _SETTLING):
-            return

@@ -29,6 +29,7 @@ __all__ = [
     "time_call",
     "time_copy",
     "time_together",
+    "warm_up",
 ]
 
 MOST_BYTES = 1 << 30
@@ -41,6 +42,8 @@ Clock: TypeAlias = Callable[[], float]
 _SAMPLE_SECONDS = 2e-3
 # A time is steady if its lower quartile is within this share of the minimum.
 WIDEST_SPREAD = 0.25
+# Runs before the first that counts, and seconds; dnnl tries steps with and without workers in them.
+_WARMING, _SETTLING = 8, 0.4
 # Unsteady times are measured again in further rounds, at most this many times.
 REPEATS = 3
 
@@ -157,6 +160,17 @@ def time_call(count: int, rounds: int) -> Time:
     with builder.function("call", params):
         builder.emit_func_output(params[0] if params else relax.Tuple([]))
     return time_together([Timed(HOST, expect(relax.Function, builder.get()["call"]))], rounds)[0]
+
+
+def warm_up(run: Callable[[], object]) -> None:
+    """Run until it has settled: several times, and for long enough; fewer times if that takes very long."""
+    began, count = time.perf_counter(), 0
+    while True:
+        run()
+        count += 1
+        elapsed = time.perf_counter() - began
+        if elapsed > _SETTLING and (count >= _WARMING or elapsed > _WARMING * _SETTLING):
+            return
 
 
 def sample(run: Callable[[], object], clock: Clock | None = None) -> float:

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from annotated_region.measuring import in_turn
+from annotated_region.measuring import in_turn, timing
 from annotated_region.measuring.in_turn import time_in_turn
 
 
@@ -23,7 +23,7 @@ def samples(monkeypatch):
 
     ahead = {}
     monkeypatch.setattr(in_turn, "sample", sample)
-    monkeypatch.setattr(in_turn, "_warm_up", lambda run: run())
+    monkeypatch.setattr(in_turn, "warm_up", lambda run: run())
     timed.taken = taken
     return timed
 
@@ -59,7 +59,7 @@ def test_an_outlier_is_not_repeated_in_each_third_and_is_seen_in_the_spread(samp
 
 
 def test_the_clock_may_be_that_of_the_processor(monkeypatch):
-    monkeypatch.setattr(in_turn, "_warm_up", lambda run: run())
+    monkeypatch.setattr(in_turn, "warm_up", lambda run: run())
     ticks = itertools.count()
     (time,) = time_in_turn([Program()], clock=lambda: float(next(ticks)))
     assert (time.seconds, time.spread) == (1.0, 0.0)
@@ -75,11 +75,11 @@ def test_a_slow_program_ends_after_a_round_for_each_third(samples, monkeypatch):
 
 def test_programs_run_before_they_are_timed(monkeypatch):
     clock = itertools.count()
-    monkeypatch.setattr(in_turn.time, "perf_counter", lambda: next(clock) / 10)
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: next(clock) / 10)
     program = Program()
-    in_turn._warm_up(program)
-    assert program.runs == in_turn._WARMING
+    timing.warm_up(program)
+    assert program.runs == timing._WARMING
     slow = Program()
-    monkeypatch.setattr(in_turn.time, "perf_counter", lambda: float(next(clock) * 100))
-    in_turn._warm_up(slow)
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: float(next(clock) * 100))
+    timing.warm_up(slow)
     assert slow.runs == 1

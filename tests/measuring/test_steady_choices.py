@@ -165,12 +165,40 @@ def test_too_few_samples_tell_nothing_unless_they_are_far_apart(monkeypatch):
         "far": itertools.cycle([0.4]),
     }
     monkeypatch.setattr(comparing, "sample", lambda run: next(told[run]))
+    monkeypatch.setattr(comparing, "warm_up", lambda _run: None)
     monkeypatch.setattr(comparing, "_LOOKS", (5,))
     ways: Any = ("slow", "fast", "far")
     slow, fast, far = ways
     assert not comparing.compare(slow, fast, 1).is_faster
     assert comparing.compare(slow, far, 1).is_faster
     assert not comparing.compare(far, slow, 1).is_faster
+
+
+class Settling(NoisyMachine):
+    """A target whose library tries slower ways in the first runs of what is built."""
+
+    TRIALS = 6
+
+    def runs_of(self, units, builds):
+        runs = super().runs_of(units, builds)
+        return [
+            self._settling(run) if unit.target == "near" else run
+            for unit, run in zip(units, runs, strict=True)
+        ]
+
+    def _settling(self, run):
+        trials = itertools.repeat(None, self.TRIALS)
+
+        def first_tries() -> None:
+            for _each in range(3 if next(trials, 0) is None else 1):
+                run()
+
+        return first_tries
+
+
+def test_what_settles_in_its_first_runs_is_not_judged_by_them(tmp_path, monkeypatch):
+    found = placed(tmp_path, monkeypatch, speeds(0.9, 0.9), 0.01, False, 1, machine=Settling)
+    assert set(found.values()) == {"near"}
 
 
 def refusing(word):
