@@ -66,13 +66,13 @@ FLOORS = (
     ("compilation", "layout_plan", "cost_units"),
     # What decides, and what tells of it.
     ("costs",),
-    ("measuring",),
     ("policies", "findings", "quantizing"),
     ("locking",),
     ("drawing",),
     ("reports",),
     # What users call.
     ("passes",),
+    ("measuring",),
     ("backends",),
     ("advising", "bundling", "checking", "decoding", "incremental", "profiling"),
     (FACADE,),

@@ -14,6 +14,7 @@ from tvm import relax
 from annotated_region.checked import checked_class
 from annotated_region.cost_units import CostUnit
 from annotated_region.costs.model import HOST, PlacementTimes
+from annotated_region.costs.roofline import RooflineCost
 from annotated_region.dataflow.graph import DataflowGraph
 from annotated_region.errors import (
     AnnotatedRegionError,
@@ -124,14 +125,18 @@ class MeasuredCost:
         return self._without_call(seconds, 1)
 
     def compute(self, target: str, unit: CostUnit) -> float:
-        """See `CostModel`; infinite if the target rejects the unit."""
+        """See `CostModel`; infinite if the target rejects the unit.
+
+        The host rejects none: what TVM cannot compile alone, it often can with the ops around, which
+        `annotated_region.build` repairs together; the time of such a unit is that of a `RooflineCost`.
+        """
         timed = timed_unit(target, unit)
         if timed is None:
             return 0.0
         self._measure([timed], self.rounds)
         seconds = self._known[key_of(timed)].seconds
         if math.isinf(seconds):
-            return seconds
+            return RooflineCost().compute(HOST, unit) if target == HOST else seconds
         own = self._without_call(seconds, len(timed.func.params))
         if target == HOST:
             return own

@@ -15,6 +15,7 @@ from tvm import relax
 from annotated_region.compilation.executable import compile_module, machine_of
 from annotated_region.costs.model import HOST
 from annotated_region.functions.entry import entry_function
+from annotated_region.passes.host_repairs.repairing import repaired
 from annotated_region.targets.extents import extents, size_of
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect, set_type
@@ -125,21 +126,23 @@ def _times(runs: Sequence[Callable[[], object]], rounds: int) -> list[Time]:
 
 
 def runs_of(units: Sequence[Timed], builds: ExitStack) -> list[Callable[[], object]]:
-    """Functions that run each unit once; built in one module per target, and warmed up.
+    """Functions that run each unit once; built in one module per target, and called once.
 
-    Closing `builds` frees the memory of what was built; the functions must not be called afterwards.
+    What the host runs is repaired before, as `annotated_region.build` does it. Closing `builds` frees the
+    memory of what was built; the functions must not be called afterwards.
 
     Raises
     ------
     AnnotatedRegionError
-        A target refuses one of its units.
+        A target refuses one of its units, or TVM cannot compile one for the host.
     """
     by_target: dict[str, dict[int, relax.Function]] = {}
     for number, unit in enumerate(units):
         by_target.setdefault(unit.target, {})[number] = unit.func
     runs: dict[int, Callable[[], object]] = {}
     for target, functions in by_target.items():
-        machine = builds.enter_context(machine_of(compile_module(_module(target, functions))))
+        mod = _module(target, functions)
+        machine = builds.enter_context(machine_of(compile_module(repaired(mod) if target == HOST else mod)))
         runs.update((number, _runner(machine, number, func)) for number, func in functions.items())
     for run in runs.values():
         run()

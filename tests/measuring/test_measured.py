@@ -408,3 +408,34 @@ def test_a_database_that_cannot_be_written_costs_the_next_process_time_alone(tim
 
 def vars_of(graph):
     return [binding.var for binding in graph.func.body.blocks[0].bindings]
+
+
+def _equal_counts():
+    """Which places have passed as many positive elements: TVM cannot compile the counts alone."""
+    x = relax.Var("x", relax.TensorType((2, 8), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            positive = builder.emit(relax.op.greater(relax.op.nn.relu(x), relax.const(0.0, "float32")))
+            count = builder.emit(relax.op.cumsum(positive, axis=1))
+            same = relax.op.equal(relax.op.expand_dims(count, 2), relax.op.expand_dims(count, 1))
+            result = builder.emit_output(same)
+        builder.emit_func_output(result)
+    return builder.get()
+
+
+def test_what_the_host_runs_is_measured_as_it_is_built(tmp_path):
+    """`build` repairs counts of truth values together with what reads them; alone they have no time."""
+    mod = _equal_counts()
+    model = ar.MeasuredCost(tmp_path / "costs", rounds=1, progress=False)
+    graph = read_dataflow(mod["main"])
+    counts = next(number for number, node in enumerate(graph.nodes) if "cumsum" in str(node.value))
+    unit = CostUnit.of(graph, (NodeId(counts),))
+    assert model.compute(HOST, unit) == ar.RooflineCost().compute(HOST, unit)
+    whole = model.first_of_fastest(graph, [[], []])
+    assert all(0 < seconds < 1 for seconds in whole.seconds)
+    placed = ar.partition(mod, ["onnxruntime"], ar.LeastCost(model), prepare=False)
+    x = np.linspace(-1, 1, 16, dtype=np.float32).reshape(8, 2).T.copy()
+    found = relax.VirtualMachine(ar.build(placed), tvm.cpu())["main"](tvm.runtime.tensor(x))
+    wanted = (x > 0).cumsum(axis=1)
+    np.testing.assert_array_equal(found.numpy(), wanted[:, :, None] == wanted[:, None, :])
