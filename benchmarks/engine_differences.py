@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import annotated_region as ar
 from annotated_region.cost_units import CostUnit
+from annotated_region.costs import HOST
 
 __all__ = ["Differences"]
 
-HOST = "host"
 LEAST_SHARE = 0.002
 """Ops with a smaller share of the time of all are not shown."""
 

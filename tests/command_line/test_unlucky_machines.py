@@ -201,7 +201,7 @@ def test_memory_that_is_not_enough_is_named(model, monkeypatch):
 def test_numbers_that_make_no_sense_are_refused_in_a_line(model, words, number):
     finished = called(words[0], model, *words[1:-1], f"{words[-1]}={number}")
     assert_says(finished, 2, "is not a number from 0 to 1000000")
-    assert len(finished.stderr.splitlines()[-1]) < 200
+    assert max(map(len, finished.stderr.splitlines())) < 200
 
 
 @pytest.mark.parametrize(
