@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tvm
 from tvm import relax, tirx
@@ -11,7 +11,7 @@ from annotated_region.expr_map import ExprMap
 from annotated_region.tvm_adapter.arithmetic import visit
 from annotated_region.tvm_adapter.types import expect, shape_vars_of
 
-__all__ = ["in_order_of_appearance", "variables_in", "with_shapes_of"]
+__all__ = ["in_order_of_appearance", "types_with", "variables_in", "with_shapes_of"]
 
 
 def variables_in(*numbers: relax.Expr | int) -> list[tirx.Var]:
@@ -31,6 +31,16 @@ def in_order_of_appearance(found: Sequence[relax.Var], types: Iterable[tvm.ir.Ty
         for var in shape_vars_of(ty):
             rank.setdefault(var, len(rank))
     return sorted(found, key=lambda var: (rank.get(var, len(rank)), var.name))
+
+
+def types_with(types: Sequence[tvm.ir.Type], extents: Mapping[tirx.Var, relax.Expr]) -> list[tvm.ir.Type]:
+    """The types with extents in the places of shape variables."""
+    if not extents:
+        return list(types)
+    scopes = [relax.ShapeType(list(extents)), relax.ShapeType(variables_in(*extents.values()))]
+    params = [relax.Var(f"x{number}", ty) for number, ty in enumerate([*scopes, *types])]
+    func = relax.Function.create_empty(params, relax.TupleType([])).bind_symbolic_vars(extents)
+    return [param.ty for param in func.params[len(scopes) :]]
 
 
 def with_shapes_of(func: relax.Function, args: Sequence[relax.Expr]) -> relax.Function:

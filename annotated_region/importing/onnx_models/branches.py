@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import tvm
 from tvm import relax, tirx
 
 from annotated_region.functions.shape_variables import variables_in
+from annotated_region.importing.nested_builder import branch_of
 from annotated_region.importing.onnx_models.chosen_extents import chosen_type
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.onnx_importer import OnnxGraphImporter
@@ -20,26 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["BranchingImporter"]
 
 _BRANCHES = ("then_branch", "else_branch")
-_BRANCH = "branch"
-"""The name of the function that holds a branch while it is built."""
-
-
-class _BranchBuilder(relax.BlockBuilder):
-    """Builds the bindings of a branch, and knows those before it."""
-
-    def __init__(self, outer: relax.BlockBuilder) -> None:
-        super().__init__()
-        self._outer = outer
-
-    def lookup_binding(self, var: relax.Var) -> relax.Expr | None:
-        found = super().lookup_binding(var)
-        return self._outer.lookup_binding(var) if found is None else found
-
-    def add_func(self, func: tvm.ir.BaseFunc, func_name: str) -> tvm.ir.GlobalVar:
-        """Loops that a branch calls belong to the module."""
-        if isinstance(func, tirx.PrimFunc):
-            return self._outer.add_func(func, func_name)
-        return super().add_func(func, func_name)
 
 
 class BranchingImporter(OnnxGraphImporter):
@@ -59,14 +39,14 @@ class BranchingImporter(OnnxGraphImporter):
     def _convert_subgraph(self, bb: relax.BlockBuilder, graph: onnx.GraphProto) -> relax.Expr:
         """A branch with its bindings, which TVM emits before the `If`, so that each call computes them."""
         before, outer = self._is_in_branch, self.bb
-        self._is_in_branch, self.bb = True, _BranchBuilder(bb)
-        known = relax.Var("known", relax.ShapeType(self._shape_variables()))
-        with self.bb.function(_BRANCH, [known]):
-            result = super()._convert_subgraph(self.bb, graph)
-            self.bb.emit_func_output(self.bb.normalize(result))
-        body = expect(relax.Function, self.bb.get()[_BRANCH]).body
+
+        def converted(builder: relax.BlockBuilder) -> relax.Expr:
+            self._is_in_branch, self.bb = True, builder
+            return super(BranchingImporter, self)._convert_subgraph(builder, graph)
+
+        result = branch_of(bb, self._shape_variables(), converted)
         self._is_in_branch, self.bb = before, outer
-        return body
+        return result
 
     def _shape_variables(self) -> list[tirx.Var]:
         """The variables of extents that are known so far."""

@@ -8,8 +8,8 @@ its inputs::
                                             y,  s3 = body(2, v2)      z = concat(s1, s2, s3)
 
 The number of a step is a constant, so conditions that depend on it alone are constants, too; the loop ends
-with the step that computes a false one. Conditions and numbers of steps that depend on data, or on symbolic
-extents, are declined, and so are loops of very many nodes.
+with the step that computes a false one. Where conditions, branches or the number of steps depend on data, or
+there are very many steps, a `Loop` becomes a function that calls itself (`computed_loops`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tvm import relax
 
-from annotated_region.errors import ModelError
-from annotated_region.importing.onnx_models.branches import BranchingImporter
-from annotated_region.importing.onnx_models.converters.conversion import domain_of, node_label
+from annotated_region.importing.onnx_models.computed_loops import (
+    MOST_NODES,
+    RepeatingImporter,
+    read_from_outside,
+)
+from annotated_region.importing.onnx_models.converters.conversion import domain_of
 from annotated_region.importing.onnx_models.converters.folding import known_numbers
 from annotated_region.importing.onnx_models.converters.node import rank_of
 from annotated_region.importing.onnx_models.functions import nodes_of
+from annotated_region.importing.repetition import Beginning
 from annotated_region.tvm_adapter.types import shape_of
 
 if TYPE_CHECKING:
@@ -36,11 +40,11 @@ __all__ = ["LOOPS", "UnrollingImporter"]
 LOOPS = frozenset({"Loop", "Scan"})
 """The types of node that are unrolled."""
 
-_MOST_NODES = 2**13
+_OF_EXTENTS = ("Shape", "Size")
 
 
-class UnrollingImporter(BranchingImporter):
-    """An importer that converts loops as their steps, one after another.
+class UnrollingImporter(RepeatingImporter):
+    """An importer that converts loops as their steps, one after another, where it knows these.
 
     Parameters
     ----------
@@ -51,10 +55,7 @@ class UnrollingImporter(BranchingImporter):
     """
 
     def __init__(self, model: str, *others: Callable[..., relax.Expr | None], **options: object) -> None:
-        super().__init__(*others, **options)  # type: ignore[arg-type]
-        self._model = model
-        self._unrolled = 0
-        self._is_in_loop = False
+        super().__init__(model, *others, **options)
         self._chosen: set[str] = set()
         """The results of each `If`."""
 
@@ -84,28 +85,34 @@ class UnrollingImporter(BranchingImporter):
         if node.op_type == "If":
             self._chosen.update(node.output)
 
-    def _declined(self, node: onnx.NodeProto, why: str) -> ModelError:
-        return ModelError(f"{self._model} cannot be imported: {node_label(node)} {why}")
-
     def _looped(self, node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
-        """The nodes of the steps of a `Loop`, until its count is reached or a condition is false."""
+        """The nodes of the steps of a `Loop`, or of one step if the others are computed."""
         self.node = node
         body = _body(node)
-        count, goes_on = self._count(node), self._first_condition(node)
         names = [value.name for value in body.input]
         values = [self._nodes[name] for name in node.input[2:]]
         self._require_body(node, body, 2 + len(values), 1 + len(values))
+        is_conditional = len(node.input) > 1 and node.input[1]
+        goes_on = self._nodes[node.input[1]] if is_conditional else relax.const(np.array(True))
         collected: list[list[relax.Expr]] = [[] for _ in range(len(body.output) - 1 - len(values))]
-        step, weights = 0, self._weights(body)
-        while goes_on and (count is None or step < count):
+        step, weights, count = 0, self._weights(body), self._count(node)
+        is_unrolled = self._is_false(node, goes_on) or (
+            known_numbers(goes_on) is not None and self._can_unroll(node, body, values)
+        )
+        while is_unrolled and not self._is_false(node, goes_on) and (count is None or step < count):
             number = relax.const(_in_rank_of(body.input[0], np.array(step)))
             given = dict(zip(names, [number, relax.const(np.array(True)), *values], strict=True))
-            condition, *results = yield from self._step(node, body, weights, given)
+            goes_on, *results = yield from self._step(node, body, weights, given)
             values = results[: len(values)]
             for parts, result in zip(collected, results[len(values) :], strict=True):
                 parts.append(self._row_of(node, result, 0))
-            goes_on = self._condition(node, condition, "computes a condition from data")
             step += 1
+            is_unrolled = known_numbers(goes_on) is not None
+        if not is_unrolled:
+            results = yield from self._repeated(node, body, self._beginning(node, step, goes_on), values)
+            values = results[: len(values)]
+            for parts, row in zip(collected, results[len(values) :], strict=True):
+                parts.append(row)
         self._give(node, [*values, *(self._joined(node, parts, 0) for parts in collected)])
 
     def _scanned(self, node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
@@ -141,10 +148,6 @@ class UnrollingImporter(BranchingImporter):
         rows = [self._joined(node, *each) for each in zip(ordered, own_axes, strict=True)]
         self._give(node, [*values, *rows])
 
-    def _weights(self, body: onnx.GraphProto) -> dict[str, relax.Expr]:
-        """The weights of a body by name, of which all steps read the same copy."""
-        return {each.name: relax.const(self._parse_array(each)) for each in body.initializer}
-
     def _step(
         self,
         node: onnx.NodeProto,
@@ -176,11 +179,6 @@ class UnrollingImporter(BranchingImporter):
         self._nodes |= outer
         return results
 
-    def _count_nodes(self, node: onnx.NodeProto, count: int) -> None:
-        self._unrolled += count
-        if self._unrolled > _MOST_NODES:
-            raise self._declined(node, f"makes more than {_MOST_NODES} nodes of its steps")
-
     def _require_body(self, node: onnx.NodeProto, body: onnx.GraphProto, inputs: int, outputs: int) -> None:
         """Decline a body of other inputs than a step has, or of fewer results than the next step needs."""
         if len(body.input) != inputs or len(body.output) < outputs:
@@ -200,29 +198,60 @@ class UnrollingImporter(BranchingImporter):
             )
         return axes, backwards
 
+    def _can_unroll(self, node: onnx.NodeProto, body: onnx.GraphProto, values: Sequence[relax.Expr]) -> bool:
+        """Whether the steps are few, and their number, conditions and branches seem to be constants.
+
+        Extents are taken for constants. Where a condition turns out to be none, the other steps are computed.
+        """
+        count = self._count(node)
+        if count is None and node.input[0]:
+            return False
+        number, condition, *carried = (value.name for value in body.input)
+        outer = {name for name, each in self._nodes.items() if known_numbers(each) is not None}
+        counted = {
+            name for name, value in zip(carried, values, strict=True) if known_numbers(value) is not None
+        }
+        while True:
+            known = _depending_on({*outer, number, condition, *counted}, body)
+            behind = [each.name for each in body.output[1 : 1 + len(carried)]]
+            still = {name for name, result in zip(carried, behind, strict=True) if result in known} & counted
+            if still == counted:
+                break
+            counted = still
+        branches = [each for each in body.node if each.op_type == "If" and not domain_of(each)]
+        if body.output[0].name not in known or any(each.input[0] not in known for each in branches):
+            return False
+        is_changing = body.output[0].name not in _depending_on({*outer, condition}, body)
+        are_few = count is not None and count * len(list(nodes_of(body.node))) <= MOST_NODES
+        return is_changing or are_few
+
     def _count(self, node: onnx.NodeProto) -> int | None:
-        """The largest number of steps; None if the conditions alone end the loop."""
-        count = self._nodes[node.input[0]] if node.input[0] else None
-        if count is None:
+        """The largest number of steps, if it is a constant; None if it is not, or there is none."""
+        numbers = known_numbers(self._nodes[node.input[0]]) if node.input[0] else None
+        if numbers is None:
             return None
-        numbers = known_numbers(count)
-        if numbers is None or numbers.size != 1 or numbers.dtype.kind != "i":
-            raise self._declined(
-                node,
-                "has a number of steps that is not constant; where it is an extent of an input, give that a "
-                "number (shape_dict, --shape)",
-            )
+        if numbers.size != 1 or numbers.dtype != "int64":
+            raise self._declined(node, f"has {numbers.size} numbers of {numbers.dtype} as that of its steps")
         return int(numbers.item())
 
-    def _first_condition(self, node: onnx.NodeProto) -> bool:
-        is_given = len(node.input) > 1 and node.input[1]
-        return not is_given or self._condition(node, self._nodes[node.input[1]], "begins on a condition")
-
-    def _condition(self, node: onnx.NodeProto, condition: relax.Expr, does: str) -> bool:
+    def _is_false(self, node: onnx.NodeProto, condition: relax.Expr) -> bool:
+        """Whether a condition is constant, and false."""
         numbers = known_numbers(condition)
-        if numbers is None or numbers.size != 1 or numbers.dtype.kind != "b":
-            raise self._declined(node, f"{does} that is not constant, which is not supported")
-        return bool(numbers.item())
+        if numbers is None:
+            return False
+        if numbers.size != 1 or numbers.dtype != "bool":
+            raise self._declined(node, f"has {numbers.size} numbers of {numbers.dtype} as a condition")
+        return not numbers.item()
+
+    def _beginning(self, node: onnx.NodeProto, step: int, goes_on: relax.Expr) -> Beginning:
+        """How a `Loop` goes on with a step; emits whether it does."""
+        self.node = node
+        number, condition = relax.const(step, "int64"), self._scalar(node, goes_on, "bool", "a condition")
+        if not node.input[0]:
+            return Beginning(number, condition, None)
+        count = self._scalar(node, self._nodes[node.input[0]], "int64", "a number of steps")
+        is_within = self.bb.emit(relax.op.less(number, count))
+        return Beginning(number, self.bb.emit(relax.op.logical_and(condition, is_within)), count)
 
     def _common_length(self, node: onnx.NodeProto, sources: Sequence[relax.Expr], axes: Sequence[int]) -> int:
         for source, axis in zip(sources, axes, strict=True):
@@ -236,16 +265,6 @@ class UnrollingImporter(BranchingImporter):
                 "it needs one (shape_dict, --shape)",
             )
         return int(known[0])
-
-    def _require_axis(self, node: onnx.NodeProto, axis: int, rank: int) -> None:
-        if not -rank <= axis < rank:
-            raise self._declined(node, f"has the axis {axis} of a tensor of rank {rank}")
-
-    def _row_of(self, node: onnx.NodeProto, result: relax.Expr, axis: int) -> relax.Expr:
-        """A result of one step with an axis for the steps."""
-        row = self._as_tensor(result)
-        self._require_axis(node, axis, rank_of(row) + 1)
-        return self.bb.emit(relax.op.expand_dims(row, [axis]))
 
     def _joined(self, node: onnx.NodeProto, parts: Sequence[relax.Expr], axis: int) -> relax.Expr:
         """The results of all steps along an axis."""
@@ -265,3 +284,14 @@ def _in_rank_of(value: onnx.ValueInfoProto, number: np.ndarray) -> np.ndarray:
 
 def _body(node: onnx.NodeProto) -> onnx.GraphProto:
     return next(each.g for each in node.attribute if each.name == "body")
+
+
+def _depending_on(names: set[str], body: onnx.GraphProto) -> set[str]:
+    """The names of a graph whose values depend on constants, extents and the values of some names alone."""
+    known = {*names, *(each.name for each in body.initializer)}
+    for node in body.node:
+        inner = [each.g for each in node.attribute if each.HasField("g")]
+        read = {*filter(None, node.input), *(name for graph in inner for name in read_from_outside(graph))}
+        if node.op_type in _OF_EXTENTS or known.issuperset(read):
+            known.update(node.output)
+    return known

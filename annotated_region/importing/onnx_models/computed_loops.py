@@ -1,0 +1,290 @@
+"""TVM's importer of ONNX graphs, which converts a `Loop` whose number of steps only a call knows.
+
+The body becomes a function (`annotated_region.importing.repetition`), with a parameter for each value of its
+surroundings that it reads, and one for each carried value. An extent that a step changes is a variable there;
+which these are is found by converting the body again, until its results have the shapes of its parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import tvm
+from tvm import relax, tirx
+from tvm.ir import PrimType
+
+from annotated_region.errors import ModelError
+from annotated_region.expr_map import ExprMap
+from annotated_region.functions.shape_variables import types_with
+from annotated_region.importing.nested_builder import NestedBuilder
+from annotated_region.importing.onnx_models.branches import BranchingImporter
+from annotated_region.importing.onnx_models.converters.conversion import node_label
+from annotated_region.importing.onnx_models.converters.folding import known_numbers
+from annotated_region.importing.onnx_models.converters.node import rank_of
+from annotated_region.importing.onnx_models.functions import nodes_of
+from annotated_region.importing.repetition import Beginning, LoopBody, repeated
+from annotated_region.tvm_adapter.arithmetic import provably_equal
+from annotated_region.tvm_adapter.nodes import Constant
+from annotated_region.tvm_adapter.types import expect, shape_vars_of, tensor_type
+
+if TYPE_CHECKING:
+    import onnx
+
+__all__ = ["MOST_NODES", "RepeatingImporter", "read_from_outside"]
+
+MOST_NODES = 2**13
+"""A loop is declined if its steps, as they are converted, have more nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    """What a body reads of the function that has the loop.
+
+    Attributes
+    ----------
+    variables
+        The shape variables of the function, with those in their places in the body.
+    params
+        The tensors of the function, with the parameters in their places.
+    nodes
+        By the names of the graph, what the body reads, as expressions of the body.
+    """
+
+    variables: Mapping[tirx.Var, tirx.Var]
+    params: ExprMap[relax.Var]
+    nodes: Mapping[str, relax.Expr]
+
+    @staticmethod
+    def of(given: Mapping[str, relax.Expr], carried: Sequence[relax.Expr]) -> _Surroundings:
+        """What the body reads under these names, of a loop that carries such values."""
+        types = [_type_of(each) for each in (*given.values(), *carried)]
+        variables = {each: tirx.Var(each.name, "int64") for ty in types for each in shape_vars_of(ty)}
+        found = _Surroundings(variables, ExprMap(), {})
+        return replace(found, nodes={name: found._moved(each) for name, each in given.items()})
+
+    @property
+    def known(self) -> frozenset[tirx.Var]:
+        """The variables of the body that are the same in all steps."""
+        return frozenset(self.variables.values())
+
+    @property
+    def arguments(self) -> list[relax.Expr]:
+        """What the function passes: its shape variables as a shape, and its tensors."""
+        return [relax.ShapeExpr(list(self.variables)), *self.params]
+
+    def _moved(self, expr: relax.Expr) -> relax.Expr:
+        """An expression of the function as one of the body."""
+        if isinstance(expr, Constant):
+            return expr
+        if isinstance(expr, relax.Tuple):
+            return relax.Tuple([self._moved(field) for field in expr.fields])
+        (ty,) = types_with([_type_of(expr)], self.variables)
+        if isinstance(expr, relax.ShapeExpr):
+            return relax.ShapeExpr(expect(relax.ShapeType, ty).values)
+        if isinstance(expr.ty, PrimType):
+            return next(iter(expect(relax.ShapeType, ty).values))
+        variable = expect(relax.Var, expr)
+        return self.params.setdefault(variable, relax.Var(variable.name, ty))
+
+
+class RepeatingImporter(BranchingImporter):
+    """An importer that converts loops as functions that call themselves.
+
+    Parameters
+    ----------
+    model
+        The name of the model in messages.
+    others
+        The parameters of `OnnxGraphImporter`.
+    """
+
+    _is_in_loop = False
+    """Whether the steps of a loop are being converted into the function that has it."""
+
+    def __init__(self, model: str, *others: Callable[..., relax.Expr | None], **options: object) -> None:
+        super().__init__(*others, **options)  # type: ignore[arg-type]
+        self._model = model
+        self._converted_nodes = 0
+
+    def _declined(self, node: onnx.NodeProto, why: str) -> ModelError:
+        return ModelError(f"{self._model} cannot be imported: {node_label(node)} {why}")
+
+    def _count_nodes(self, node: onnx.NodeProto, count: int) -> None:
+        self._converted_nodes += count
+        if self._converted_nodes > MOST_NODES:
+            raise self._declined(node, f"makes more than {MOST_NODES} nodes of its steps")
+
+    def _weights(self, body: onnx.GraphProto) -> dict[str, relax.Expr]:
+        """The weights of a body by name, of which all steps read the same copy."""
+        return {each.name: relax.const(self._parse_array(each)) for each in body.initializer}
+
+    def _repeated(
+        self, node: onnx.NodeProto, body: onnx.GraphProto, begin: Beginning, values: Sequence[relax.Expr]
+    ) -> Generator[onnx.NodeProto, None, list[relax.Expr]]:
+        """The nodes of one step; returns the carried values behind the last one, and the rows of all steps.
+
+        Parameters
+        ----------
+        node
+            The `Loop`.
+        body
+            The graph of a step.
+        begin
+            How the loop begins and ends.
+        values
+            The carried values before the first step.
+        """
+        values = [self._as_tensor(value) for value in values]
+        given = {name: self._bound(self._nodes[name]) for name in read_from_outside(body)}
+        surroundings = _Surroundings.of(given, values)
+        before = types_with([self._carried_type(node, value) for value in values], surroundings.variables)
+        types = [expect(relax.TensorType, ty) for ty in before]
+        while True:
+            step = yield from self._converted_body(node, body, surroundings, types)
+            behind = expect(relax.TupleType, step.func.ret_ty).fields[1 : 1 + len(types)]
+            wider = [
+                self._wider(node, ty, each, surroundings) for ty, each in zip(types, behind, strict=True)
+            ]
+            if all(ty.same_as(other) for ty, other in zip(types, wider, strict=True)):
+                break
+            types = wider
+        self._require_equal_rows(node, step, surroundings)
+        if begin.count is None and not step.has_condition:
+            raise self._declined(node, "has neither a number of steps nor a condition that ends it")
+        return repeated(self.bb, step, surroundings.arguments, begin, values)
+
+    def _converted_body(
+        self,
+        node: onnx.NodeProto,
+        body: onnx.GraphProto,
+        surroundings: _Surroundings,
+        types: Sequence[relax.TensorType],
+    ) -> Generator[onnx.NodeProto, None, LoopBody]:
+        """The nodes of a step; returns its function for carried values of these types."""
+        extents = relax.Var("extents", relax.ShapeType(list(surroundings.variables.values())))
+        number = relax.Var("step", relax.TensorType((), "int64"))
+        carried = [relax.Var(f"carried_{place}", ty) for place, ty in enumerate(types)]
+        names = [value.name for value in body.input]
+        outer = self._nodes, self.bb, self._is_in_branch, self._is_in_loop
+        builder = NestedBuilder(self.bb)
+        with builder.nested([extents, *surroundings.params.values(), number, *carried]):
+            self.bb, self._is_in_branch, self._is_in_loop = builder, True, False
+            first = [self._in_rank_of(body.input[0], number), relax.const(np.array(True))]
+            self._nodes = {**surroundings.nodes, **self._weights(body)}
+            self._nodes |= dict(zip(names, [*first, *carried], strict=True))
+            for each in body.node:
+                self._count_nodes(node, len(list(nodes_of([each]))))
+                yield from self._noted([each])
+            self.node = node
+            condition, *results = (self._as_tensor(self._nodes[each.name]) for each in body.output)
+            rows = [self._row_of(node, each, 0) for each in results[len(types) :]]
+            goes_on = self._scalar(node, condition, "bool", "a condition")
+            func = builder.finished(relax.Tuple([goes_on, *results[: len(types)], *rows]))
+        self._nodes, self.bb, self._is_in_branch, self._is_in_loop = outer
+        known = known_numbers(condition)
+        has_condition = known is None or not known.all()
+        return LoopBody(func, len(surroundings.params), len(types), [0] * len(rows), has_condition)
+
+    def _in_rank_of(self, value: onnx.ValueInfoProto, number: relax.Var) -> relax.Expr:
+        """The number of a step as a vector, where a body says that it reads one, as TensorFlow's do."""
+        rank = len(value.type.tensor_type.shape.dim)
+        return self.bb.emit(relax.op.reshape(number, [1] * rank)) if rank else number
+
+    def _scalar(self, node: onnx.NodeProto, value: relax.Expr, dtype: str, what: str) -> relax.Expr:
+        """A tensor of one element as a scalar."""
+        tensor = self._as_tensor(value)
+        ty = tensor.ty
+        extents = _extents(ty) if isinstance(ty, relax.TensorType) and ty.ndim >= 0 else [None]
+        numbers = [int(each) for each in extents if isinstance(each, tirx.IntImm)]
+        if str(tensor_type(tensor).dtype) != dtype or len(numbers) < len(extents) or set(numbers) - {1}:
+            raise self._declined(node, f"has {what} of the type {ty}; it needs one element of {dtype}")
+        return self.bb.emit(relax.op.reshape(tensor, [])) if extents else tensor
+
+    def _row_of(self, node: onnx.NodeProto, result: relax.Expr, axis: int) -> relax.Expr:
+        """A result of one step with an axis for the steps."""
+        row = self._as_tensor(result)
+        self._require_axis(node, axis, rank_of(row) + 1)
+        return self.bb.emit(relax.op.expand_dims(row, [axis]))
+
+    def _require_axis(self, node: onnx.NodeProto, axis: int, rank: int) -> None:
+        if not -rank <= axis < rank:
+            raise self._declined(node, f"has the axis {axis} of a tensor of rank {rank}")
+
+    def _bound(self, value: relax.Expr) -> relax.Expr:
+        """A value that was converted before, of which TVM's importer binds calls where they are read."""
+        return self.bb.emit(value) if isinstance(value, relax.Call | relax.TupleGetItem) else value
+
+    def _carried_type(self, node: onnx.NodeProto, value: relax.Expr) -> relax.TensorType:
+        """The type of a carried value before the first step."""
+        ty = value.ty
+        if not isinstance(ty, relax.TensorType) or ty.ndim < 0:
+            raise self._declined(node, f"carries what is no tensor of a known rank, but {ty}")
+        return ty
+
+    def _wider(
+        self, node: onnx.NodeProto, ty: relax.TensorType, behind: tvm.ir.Type, surroundings: _Surroundings
+    ) -> relax.TensorType:
+        """A type for a carried value before and behind a step; `ty` itself if it is one."""
+        if not isinstance(behind, relax.TensorType) or (behind.dtype, behind.ndim) != (ty.dtype, ty.ndim):
+            raise self._declined(node, f"carries a value of the type {ty}, which becomes {behind} in a step")
+        if ty.ndim < 1:
+            return ty
+        kept = [
+            one is not None
+            and (_is_own(one, surroundings) or (other is not None and provably_equal(one, other)))
+            for one, other in zip(_extents(ty), _extents(behind), strict=True)
+        ]
+        if all(kept):
+            return ty
+        extents = [
+            extent if is_kept else tirx.Var(f"carried_{axis}", "int64")
+            for axis, (extent, is_kept) in enumerate(zip(_extents(ty), kept, strict=True))
+        ]
+        return relax.TensorType(extents, ty.dtype)
+
+    def _require_equal_rows(self, node: onnx.NodeProto, step: LoopBody, surroundings: _Surroundings) -> None:
+        """Decline results of a step that are joined, and have extents which may differ from step to step."""
+        for row in expect(relax.TupleType, step.func.ret_ty).fields[1 + step.carried :]:
+            ty = expect(relax.TensorType, row)
+            if ty.shape is None or not surroundings.known.issuperset(shape_vars_of(ty)):
+                raise self._declined(node, "joins results of its steps whose extents may differ")
+
+
+def _type_of(expr: relax.Expr) -> tvm.ir.Type:
+    """The type of an expression; of a number that of a shape, which knows the variables in it."""
+    if isinstance(expr, relax.Tuple):
+        return relax.TupleType([_type_of(field) for field in expr.fields])
+    return relax.ShapeType([expr]) if isinstance(expr.ty, PrimType) else expr.ty
+
+
+def _extents(ty: relax.TensorType) -> list[tirx.Expr | None]:
+    """The extents of a tensor; None for each one if they are not known."""
+    return [None] * ty.ndim if ty.shape is None else list(expect(relax.ShapeExpr, ty.shape).values)
+
+
+def _are_equal(one: tirx.Expr, other: tirx.Expr | None) -> bool:
+    return other is not None and provably_equal(one, other)
+
+
+def _is_own(extent: tirx.Expr, surroundings: _Surroundings) -> bool:
+    """Whether an extent of a carried value is a variable that each step may change."""
+    return isinstance(extent, tirx.Var) and extent not in surroundings.known
+
+
+def read_from_outside(body: onnx.GraphProto) -> list[str]:
+    """The names that a graph reads and does not define, each once, in the order of their first use."""
+    return list(dict.fromkeys(_names_from_outside(body, frozenset())))
+
+
+def _names_from_outside(body: onnx.GraphProto, outer: frozenset[str]) -> Iterator[str]:
+    known = {each.name for part in (body.input, body.initializer) for each in part} | outer
+    for node in body.node:
+        yield from (name for name in node.input if name and name not in known)
+        for attribute in node.attribute:
+            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                yield from _names_from_outside(inner, frozenset(known))
+        known.update(node.output)
+    yield from (each.name for each in body.output if each.name not in known)

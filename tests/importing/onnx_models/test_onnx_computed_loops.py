@@ -1,0 +1,165 @@
+"""`Loop` whose number of steps only a call knows: ONNX Runtime's numbers, and what is declined."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import tvm
+from kits.importing.onnx_texts import HEAD, machine_of, run
+from tvm import relax
+
+import annotated_region as ar
+from annotated_region.errors import ModelError
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype("float32")
+
+
+def count(steps: int) -> np.ndarray:
+    return np.array(steps, "int64")
+
+
+def number(value: float) -> np.ndarray:
+    return np.array(value, "float32")
+
+
+COUNTS = [
+    (numbers(2, 4), count(3)),
+    (numbers(1, 4), count(0)),
+    (numbers(1, 4), count(-2)),
+    (numbers(5, 4), count(18)),
+]
+
+LOOPS = {
+    "a count": (
+        """(float[n, 4] x, int64 m) => (float[n, 4] y) {
+        y = Loop(m, , x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {
+            f = Cast<to = 1>(i) s = Add(v, f) w = Sin(s) d = Identity(c) }> }""",
+        COUNTS,
+    ),
+    "a count of one element": (
+        """(float[n, 4] x, int64[1] m) => (float[n, 4] y) {
+        y = Loop(m, , x) <body = b (int64[1] i, bool[1] c, float[n, 4] v) => (bool[1] d, float[n, 4] w) {
+            f = Cast<to = 1>(i) s = Add(v, f) w = Sin(s) d = Identity(c) }> }""",
+        [(numbers(2, 4), np.array([3]))],
+    ),
+    "an extent as the count": (
+        """(float[n, 4] x) => (float[n, 4] y) <int64 zero = {0}> {
+        e = Shape(x) m = Gather(e, zero)
+        y = Loop(m, , x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {
+            r = Gather(x, i) w = Add(v, r) d = Identity(c) }> }""",
+        [(numbers(2, 4),), (numbers(7, 4),)],
+    ),
+    "rows": (
+        """(float[3, 4] x, int64 m) => (float[k, 4, 3] z) {
+        y, r = Loop(m, , x) <body = b (int64 i, bool c, float[3, 4] v)
+                => (bool d, float[3, 4] w, float[4, 3] r) {
+            w = Tanh(v) p = Mul(w, x) r = Transpose(p) d = Identity(c) }>
+        z = Relu(r) }""",
+        [(numbers(3, 4), count(steps)) for steps in (0, 1, 2, 3, 4, 13)],
+    ),
+    "a condition on data": (
+        """(float[n, 4] x, float z) => (float[n, 4] y) {
+        y = Loop(, , x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {
+            f = Constant<value = float {0.9}>() w = Mul(v, f) s = ReduceMax<keepdims = 0>(w)
+            d = Greater(s, z) }> }""",
+        [(numbers(2, 4), number(0.1)), (numbers(2, 4), number(9))],
+    ),
+    "a condition before the first step": (
+        """(float[n, 4] x, bool t) => (float[n, 4] y) <int64 m = {3}> {
+        y = Loop(m, t, x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {
+            w = Tanh(v) d = Identity(c) }> }""",
+        [(numbers(2, 4), np.array(True)), (numbers(2, 4), np.array(False))],
+    ),
+    "a condition that is wrong in the first step": (
+        """(float[n, 4] x, bool t) => (float[n, 4] y) <int64 m = {3}> {
+        y = Loop(m, t, x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {
+            w = Tanh(v) d = Not(c) }> }""",
+        [(numbers(2, 4), np.array(True)), (numbers(2, 4), np.array(False))],
+    ),
+    "a condition and a count": (
+        """(float[n, 4] x, int64 m, float z) => (float[n, 4] y) {
+        y = Loop(m, , x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {
+            f = Constant<value = float {0.9}>() w = Mul(v, f) s = ReduceMax<keepdims = 0>(w)
+            d = Greater(s, z) }> }""",
+        [(numbers(2, 4), count(5), number(0.1)), (numbers(2, 4), count(90), number(0.1))],
+    ),
+    "a condition on data behind one on the step": (
+        """(float[n, 4] x) => (float[n, 4] y) <float z = {0.3}, int64 two = {2}> {
+        y = Loop(, , x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {
+            w = Tanh(v) g = Less(i, two) h = If(g) <
+                then_branch = t () => (bool p) { p = Identity(c) },
+                else_branch = e () => (bool q) { s = ReduceMax<keepdims = 0>(w) q = Greater(s, z) }>
+            d = Identity(h) }> }""",
+        [(numbers(2, 4),)],
+    ),
+    "values that grow and shrink": (
+        """(float[n, 4] x, int64 m) => (float[k, l] y)
+                <int64[1] from = {0}, int64[1] to = {-1}, int64[1] one = {1}> {
+        y, e = Loop(m, , x, x) <body = b (int64 i, bool c, float[p, 4] v, float[q, r] u)
+                => (bool d, float[s, 4] w, float[a, g] h) {
+            w = Concat<axis = 0>(v, x) h = Slice(u, from, to, one) d = Identity(c) }> }""",
+        [(numbers(2, 4), count(2)), (numbers(3, 4), count(0)), (numbers(1, 4), count(1))],
+    ),
+    "a value of the extents of another one": (
+        """(float[n, 4] x, float[k, 4] u, int64 m) => (float[n, 4] y) {
+        a, y = Loop(m, , u, x) <body = b (int64 i, bool c, float[k, 4] v, float[n, 4] w)
+                => (bool d, float[k, 4] p, float[n, 4] q) {
+            s = ReduceSum<keepdims = 0>(v) q = Add(w, s) p = Tanh(v) d = Identity(c) }> }""",
+        [(numbers(2, 4), numbers(3, 4), count(4))],
+    ),
+    "a branch on data": (
+        """(float[n, 4] x, float z) => (float[n, 4] y) <int64 m = {5}> {
+        y = Loop(m, , x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {
+            s = ReduceMax<keepdims = 0>(v) l = Less(s, z) d = Identity(c)
+            w = If(l) <then_branch = t () => (float[n, 4] r) { r = Sin(v) },
+                       else_branch = e () => (float[n, 4] q) { q = Exp(v) }> }> }""",
+        [(numbers(2, 4), number(0.7)), (numbers(2, 4), number(-9))],
+    ),
+    "a loop in a loop": (
+        """(float[n, 4] x, int64 m) => (float[n, 4] y) {
+        y = Loop(m, , x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {
+            w = Loop(i, , v) <body = e (int64 j, bool g, float[n, 4] p) => (bool h, float[n, 4] q) {
+                k = Add(i, j) f = Cast<to = 1>(k) s = Add(p, f) t = Add(s, v) q = Sin(t) h = Identity(g) }>
+            d = Identity(c) }> }""",
+        COUNTS,
+    ),
+    "a loop in a branch": (
+        """(float[n, 4] x, int64 m, bool b) => (float[n, 4] y) {
+        y = If(b) <then_branch = t () => (float[n, 4] r) { r = Sin(x) },
+                   else_branch = e () => (float[n, 4] q) {
+            q = Loop(m, , x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {
+                f = Cast<to = 1>(i) s = Add(v, f) w = Sin(s) d = Identity(c) }> }> }""",
+        [(numbers(2, 4), count(3), np.array(False)), (numbers(2, 4), count(3), np.array(True))],
+    ),
+    "extents and numbers of the surroundings": (
+        """(float[n, 4] x, int64 m) => (float[n, 2, 2] y) <int64[2] two = {2, 2}, int64[1] zero = {0}> {
+        e = Shape(x) f = Gather(e, zero) shape = Concat<axis = 0>(f, two) a = Reshape(x, shape) h = Tanh(a)
+        y = Loop(m, , a) <body = b (int64 i, bool c, float[n, 2, 2] v) => (bool d, float[n, 2, 2] w) {
+            s = Reshape(x, shape) t = Add(s, v) w = Mul(t, h) d = Identity(c) }> }""",
+        [(numbers(2, 4), count(3)), (numbers(1, 4), count(0))],
+    ),
+    "names that are used outside, too": (
+        """(float[n, 4] x, int64 m) => (float[n, 4] y) {
+        z = Loop(m, , x) <body = b (int64 i, bool c, float[n, 4] x) => (bool d, float[n, 4] w) {
+            w = Sin(x) d = Identity(c) }>
+        y = Add(z, x) }""",
+        COUNTS,
+    ),
+    "more steps than are unrolled": (
+        """(float[n, 4] x) => (float[n, 4] y) <int64 m = {20000}> {
+        y = Loop(m, , x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {
+            w = Sin(v) d = Identity(c) }> }""",
+        [(numbers(2, 4),)],
+    ),
+}
+
+
+@pytest.mark.parametrize("targets", [[], ["dnnl"], ["onnxruntime", "dnnl"]], ids=" ".join)
+@pytest.mark.parametrize("name", LOOPS)
+def test_computed_loops(name: str, targets: list[str]) -> None:
+    text, calls = LOOPS[name]
+    run(text, targets, *calls)
