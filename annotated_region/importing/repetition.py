@@ -25,7 +25,23 @@ from annotated_region.functions.shape_variables import types_with
 from annotated_region.importing.nested_builder import NestedBuilder, choice
 from annotated_region.tvm_adapter.types import expect, shape_vars_of, tensor_type
 
-__all__ = ["Beginning", "LoopBody", "repeated", "varies"]
+__all__ = ["Beginning", "LoopBody", "Rows", "repeated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How what each step gives for itself is joined.
+
+    Attributes
+    ----------
+    axis
+        The axis of the steps, which has the extent 1 in the row of a step.
+    is_reversed
+        Whether the row of the last step is the first.
+    """
+
+    axis: int
+    is_reversed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +53,14 @@ class LoopBody:
     func
         A function of the extents of its surroundings (one shape), the `given` values that all steps read,
         the number of the step (int64, a scalar) and the carried values. Its result is a tuple of a condition
-        (bool, a scalar), the carried values of the next step, and rows: tensors with an axis of extent 1 for
-        the steps.
+        (bool, a scalar), the carried values of the next step, and the rows.
     given
         The number of values that all steps read.
     carried
         The number of carried values. An extent of one that is a variable of its own may differ from step to
         step; the others stay.
-    axes
-        For each row, the axis along which the rows of all steps are joined.
+    rows
+        How the rows of all steps are joined.
     has_condition
         Whether the condition can be false; the number of steps alone ends the loop otherwise.
     """
@@ -53,7 +68,7 @@ class LoopBody:
     func: relax.Function
     given: int
     carried: int
-    axes: Sequence[int]
+    rows: Sequence[Rows]
     has_condition: bool
 
     def signature(self) -> Signature:
@@ -134,6 +149,7 @@ def repeated(
     surroundings: Sequence[relax.Expr],
     begin: Beginning,
     values: Sequence[relax.Expr],
+    length: tirx.Expr | None = None,
 ) -> list[relax.Expr]:
     """Emit a loop.
 
@@ -149,10 +165,12 @@ def repeated(
         How it begins and ends.
     values
         The carried values before the first step.
+    length
+        The number of steps, if it is an extent; calls in which there are fewer or more steps fail.
 
     Returns
     -------
-    The carried values behind the last step, and the rows of all steps, whose number is a new variable.
+    The carried values behind the last step, and the rows of all steps.
     """
     count = [] if begin.count is None else [begin.count]
     step = builder.add_func(body.func, "loop_body")
@@ -161,20 +179,16 @@ def repeated(
     started = relax.const(0, "int64"), begin.goes_on
     call = relax.Call(loop, [*started, *count, *surroundings, begin.number, *values])
     result = builder.emit(call)
-    fields = _fields(builder, result, len(values) + len(body.axes))
+    fields = _fields(builder, result, len(values) + len(body.rows))
     signature = body.signature()
     given = dict(zip(signature.known, expect(relax.ShapeExpr, surroundings[0]).values, strict=True))
-    rows = types_with(signature.rows, given)
+    types = types_with(signature.rows, given)
+    steps_in_all = tirx.Var("steps", "int64") if length is None else length
     joined = [
-        _with_extents(builder, row, expect(relax.TensorType, ty), axis)
-        for row, ty, axis in zip(fields[len(values) :], rows, body.axes, strict=True)
+        _with_extents(builder, row, expect(relax.TensorType, ty), rows.axis, steps_in_all)
+        for row, ty, rows in zip(fields[len(values) :], types, body.rows, strict=True)
     ]
     return [*(_named(builder, each) for each in fields[: len(values)]), *joined]
-
-
-def varies(ty: relax.TensorType, known: Sequence[tirx.Var]) -> bool:
-    """Whether a carried value has another shape in each step: extents that its surroundings do not have."""
-    return not set(known).issuperset(shape_vars_of(ty))
 
 
 def _steps(
@@ -189,7 +203,7 @@ def _steps(
 
     def one(inner: relax.BlockBuilder) -> relax.Expr:
         made = inner.emit(relax.Call(step, signature.params))
-        goes_on, *others = _fields(inner, made, 1 + body.carried + len(body.axes))
+        goes_on, *others = _fields(inner, made, 1 + body.carried + len(body.rows))
         number = inner.emit(relax.op.add(signature.number, relax.const(1, "int64")))
         if count:
             is_within = inner.emit(relax.op.less(number, count[0]))
@@ -205,11 +219,11 @@ def _steps(
             return inside.emit(relax.Call(steps, [half, *count, *signature.surroundings, *state]))
 
         first = up_to_half(inner, signature.number, *signature.carried)
-        number, goes_on, *others = _fields(inner, first, 2 + body.carried + len(body.axes))
+        number, goes_on, *others = _fields(inner, first, 2 + body.carried + len(body.rows))
 
         def second(inside: relax.BlockBuilder) -> relax.Expr:
             rest = up_to_half(inside, number, *others[: body.carried])
-            last, still, *behind = _fields(inside, rest, 2 + body.carried + len(body.axes))
+            last, still, *behind = _fields(inside, rest, 2 + body.carried + len(body.rows))
             rows = _joined(inside, body, signature, others[body.carried :], behind[body.carried :])
             return relax.Tuple([last, still, *behind[: body.carried], *rows])
 
@@ -234,16 +248,16 @@ def _loop(
 
     def some(inner: relax.BlockBuilder) -> relax.Expr:
         first = inner.emit(relax.Call(steps, [digits, *count, *signature.params]))
-        number, still, *others = _fields(inner, first, 2 + body.carried + len(body.axes))
+        number, still, *others = _fields(inner, first, 2 + body.carried + len(body.rows))
         more = inner.emit(relax.op.add(digits, relax.const(1, "int64")))
         given = [more, still, *count, *signature.surroundings, number, *others[: body.carried]]
         rest = inner.emit(relax.Call(loop, given))
-        behind = _fields(inner, rest, body.carried + len(body.axes))
+        behind = _fields(inner, rest, body.carried + len(body.rows))
         rows = _joined(inner, body, signature, others[body.carried :], behind[body.carried :])
         return relax.Tuple([*behind[: body.carried], *rows])
 
     def none(inner: relax.BlockBuilder) -> relax.Expr:
-        rows = [_no_rows(inner, ty, axis) for ty, axis in zip(signature.rows, body.axes, strict=True)]
+        rows = [_no_rows(inner, ty, rows.axis) for ty, rows in zip(signature.rows, body.rows, strict=True)]
         return relax.Tuple([*signature.carried, *rows])
 
     builder.update_func(loop, _control(builder, params, signature, goes_on, some, none, result))
@@ -280,7 +294,9 @@ def _fields(builder: relax.BlockBuilder, result: relax.Var, count: int) -> list[
 
 
 def _unless_it_varies(ty: relax.TensorType, known: Sequence[tirx.Var]) -> relax.TensorType:
-    return relax.TensorType(dtype=ty.dtype, ndim=ty.ndim) if varies(ty, known) else ty
+    """The type of a carried value behind some steps; without a shape if a step may change it."""
+    is_known = set(known).issuperset(shape_vars_of(ty))
+    return ty if is_known else relax.TensorType(dtype=ty.dtype, ndim=ty.ndim)
 
 
 def _joined(
@@ -291,19 +307,19 @@ def _joined(
     rest: Sequence[relax.Var],
 ) -> list[relax.Expr]:
     """The rows of some steps and of those behind them."""
-    pairs = [
-        [_with_extents(builder, row, ty, axis) for row in rows]
-        for rows, ty, axis in zip(zip(first, rest, strict=True), signature.rows, body.axes, strict=True)
-    ]
-    return [builder.emit(relax.op.concat(pair, axis)) for pair, axis in zip(pairs, body.axes, strict=True)]
+    joined: list[relax.Expr] = []
+    for pair, ty, rows in zip(zip(first, rest, strict=True), signature.rows, body.rows, strict=True):
+        parts = [_with_extents(builder, each, ty, rows.axis, tirx.Var("steps", "int64")) for each in pair]
+        joined.append(builder.emit(relax.op.concat(parts[::-1] if rows.is_reversed else parts, rows.axis)))
+    return joined
 
 
 def _with_extents(
-    builder: relax.BlockBuilder, rows: relax.Expr, ty: relax.TensorType, axis: int
+    builder: relax.BlockBuilder, rows: relax.Expr, ty: relax.TensorType, axis: int, count: tirx.Expr
 ) -> relax.Var:
-    """The rows of several steps with the extents of one but along the axis of the steps."""
+    """The rows of some steps with the extents of one but along the axis of the steps."""
     extents = list(expect(relax.ShapeExpr, ty.shape).values)
-    extents[axis] = tirx.Var("steps", "int64")
+    extents[axis] = count
     return builder.match_cast(rows, relax.TensorType(extents, ty.dtype))
 
 

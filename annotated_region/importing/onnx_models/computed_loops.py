@@ -1,4 +1,4 @@
-"""TVM's importer of ONNX graphs, which converts a `Loop` whose number of steps only a call knows.
+"""TVM's importer of ONNX graphs, which converts loops whose number of steps only a call knows.
 
 The body becomes a function (`annotated_region.importing.repetition`), with a parameter for each value of its
 surroundings that it reads, and one for each carried value. An extent that a step changes is a variable there;
@@ -25,18 +25,50 @@ from annotated_region.importing.onnx_models.converters.conversion import node_la
 from annotated_region.importing.onnx_models.converters.folding import known_numbers
 from annotated_region.importing.onnx_models.converters.node import rank_of
 from annotated_region.importing.onnx_models.functions import nodes_of
-from annotated_region.importing.repetition import Beginning, LoopBody, repeated
+from annotated_region.importing.repetition import Beginning, LoopBody, Rows, repeated
 from annotated_region.tvm_adapter.arithmetic import provably_equal
 from annotated_region.tvm_adapter.nodes import Constant
-from annotated_region.tvm_adapter.types import expect, shape_vars_of, tensor_type
+from annotated_region.tvm_adapter.types import expect, shape_of, shape_vars_of, tensor_type
 
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["MOST_NODES", "RepeatingImporter", "read_from_outside"]
+__all__ = ["MOST_NODES", "RepeatingImporter", "Source", "Steps", "read_from_outside"]
 
 MOST_NODES = 2**13
 """A loop is declined if its steps, as they are converted, have more nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A tensor of which each step reads one element along an axis; from its end on if it is reversed."""
+
+    tensor: relax.Expr
+    axis: int
+    is_reversed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The steps of a `Loop` or `Scan`.
+
+    Attributes
+    ----------
+    body
+        The graph of a step.
+    values
+        The carried values before the first step.
+    sources
+        What a `Scan` reads in steps; None for a `Loop`, whose body has the number of the step and a condition
+        as inputs, and a condition as a result.
+    rows
+        How the rows are joined.
+    """
+
+    body: onnx.GraphProto
+    values: Sequence[relax.Expr]
+    sources: Sequence[Source] | None
+    rows: Sequence[Rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +83,28 @@ class _Surroundings:
         The tensors of the function, with the parameters in their places.
     nodes
         By the names of the graph, what the body reads, as expressions of the body.
+    sources
+        What the body reads one element of.
     """
 
     variables: Mapping[tirx.Var, tirx.Var]
     params: ExprMap[relax.Var]
     nodes: Mapping[str, relax.Expr]
+    sources: Sequence[Source]
 
     @staticmethod
-    def of(given: Mapping[str, relax.Expr], carried: Sequence[relax.Expr]) -> _Surroundings:
-        """What the body reads under these names, of a loop that carries such values."""
-        types = [_type_of(each) for each in (*given.values(), *carried)]
+    def of(given: Mapping[str, relax.Expr], steps: Steps) -> _Surroundings:
+        """What the body reads under these names, and of the sources of the steps."""
+        sources = steps.sources or ()
+        read = [*given.values(), *steps.values, *(source.tensor for source in sources)]
+        types = [_type_of(each) for each in read]
         variables = {each: tirx.Var(each.name, "int64") for ty in types for each in shape_vars_of(ty)}
-        found = _Surroundings(variables, ExprMap(), {})
-        return replace(found, nodes={name: found._moved(each) for name, each in given.items()})
+        found = _Surroundings(variables, ExprMap(), {}, ())
+        return replace(
+            found,
+            nodes={name: found._moved(each) for name, each in given.items()},
+            sources=[replace(each, tensor=found._moved(each.tensor)) for each in sources],
+        )
 
     @property
     def known(self) -> frozenset[tirx.Var]:
@@ -122,28 +163,28 @@ class RepeatingImporter(BranchingImporter):
         return {each.name: relax.const(self._parse_array(each)) for each in body.initializer}
 
     def _repeated(
-        self, node: onnx.NodeProto, body: onnx.GraphProto, begin: Beginning, values: Sequence[relax.Expr]
+        self, node: onnx.NodeProto, steps: Steps, begin: Beginning, length: tirx.Expr | None = None
     ) -> Generator[onnx.NodeProto, None, list[relax.Expr]]:
         """The nodes of one step; returns the carried values behind the last one, and the rows of all steps.
 
         Parameters
         ----------
         node
-            The `Loop`.
-        body
-            The graph of a step.
+            The `Loop` or `Scan`.
+        steps
+            What is repeated.
         begin
             How the loop begins and ends.
-        values
-            The carried values before the first step.
+        length
+            The number of steps, if it is an extent.
         """
-        values = [self._as_tensor(value) for value in values]
-        given = {name: self._bound(self._nodes[name]) for name in read_from_outside(body)}
-        surroundings = _Surroundings.of(given, values)
-        before = types_with([self._carried_type(node, value) for value in values], surroundings.variables)
-        types = [expect(relax.TensorType, ty) for ty in before]
+        steps = replace(steps, values=[self._as_tensor(value) for value in steps.values])
+        given = {name: self._bound(self._nodes[name]) for name in read_from_outside(steps.body)}
+        surroundings = _Surroundings.of(given, steps)
+        before = [self._carried_type(node, value) for value in steps.values]
+        types = [expect(relax.TensorType, ty) for ty in types_with(before, surroundings.variables)]
         while True:
-            step = yield from self._converted_body(node, body, surroundings, types)
+            step = yield from self._converted_body(node, steps, surroundings, types)
             behind = expect(relax.TupleType, step.func.ret_ty).fields[1 : 1 + len(types)]
             wider = [
                 self._wider(node, ty, each, surroundings) for ty, each in zip(types, behind, strict=True)
@@ -154,12 +195,12 @@ class RepeatingImporter(BranchingImporter):
         self._require_equal_rows(node, step, surroundings)
         if begin.count is None and not step.has_condition:
             raise self._declined(node, "has neither a number of steps nor a condition that ends it")
-        return repeated(self.bb, step, surroundings.arguments, begin, values)
+        return repeated(self.bb, step, surroundings.arguments, begin, steps.values, length)
 
     def _converted_body(
         self,
         node: onnx.NodeProto,
-        body: onnx.GraphProto,
+        steps: Steps,
         surroundings: _Surroundings,
         types: Sequence[relax.TensorType],
     ) -> Generator[onnx.NodeProto, None, LoopBody]:
@@ -167,26 +208,42 @@ class RepeatingImporter(BranchingImporter):
         extents = relax.Var("extents", relax.ShapeType(list(surroundings.variables.values())))
         number = relax.Var("step", relax.TensorType((), "int64"))
         carried = [relax.Var(f"carried_{place}", ty) for place, ty in enumerate(types)]
-        names = [value.name for value in body.input]
+        names, true = [value.name for value in steps.body.input], relax.const(np.array(True))
         outer = self._nodes, self.bb, self._is_in_branch, self._is_in_loop
         builder = NestedBuilder(self.bb)
         with builder.nested([extents, *surroundings.params.values(), number, *carried]):
             self.bb, self._is_in_branch, self._is_in_loop = builder, True, False
-            first = [self._in_rank_of(body.input[0], number), relax.const(np.array(True))]
-            self._nodes = {**surroundings.nodes, **self._weights(body)}
-            self._nodes |= dict(zip(names, [*first, *carried], strict=True))
-            for each in body.node:
+            first = [self._in_rank_of(steps.body.input[0], number), true] if steps.sources is None else []
+            elements = [self._element(source, number) for source in surroundings.sources]
+            self._nodes = {**surroundings.nodes, **self._weights(steps.body)}
+            self._nodes |= dict(zip(names, [*first, *carried, *elements], strict=True))
+            for each in steps.body.node:
                 self._count_nodes(node, len(list(nodes_of([each]))))
                 yield from self._noted([each])
             self.node = node
-            condition, *results = (self._as_tensor(self._nodes[each.name]) for each in body.output)
-            rows = [self._row_of(node, each, 0) for each in results[len(types) :]]
+            results = [self._as_tensor(self._nodes[each.name]) for each in steps.body.output]
+            condition = results.pop(0) if steps.sources is None else true
+            pairs = zip(results[len(types) :], steps.rows, strict=True)
+            rows = [self._row_of(node, each, joined.axis) for each, joined in pairs]
             goes_on = self._scalar(node, condition, "bool", "a condition")
             func = builder.finished(relax.Tuple([goes_on, *results[: len(types)], *rows]))
         self._nodes, self.bb, self._is_in_branch, self._is_in_loop = outer
         known = known_numbers(condition)
         has_condition = known is None or not known.all()
-        return LoopBody(func, len(surroundings.params), len(types), [0] * len(rows), has_condition)
+        return LoopBody(func, len(surroundings.params), len(types), steps.rows, has_condition)
+
+    def _element(self, source: Source, number: relax.Var) -> relax.Expr:
+        """What a step reads of a source."""
+        place: relax.Expr = number
+        if source.is_reversed:
+            last = shape_of(source.tensor).values[source.axis] - 1
+            place = self.bb.emit(relax.op.subtract(self._number_of(last), number))
+        return self.bb.emit(relax.op.take(source.tensor, place, source.axis))
+
+    def _number_of(self, extent: tirx.Expr) -> relax.Expr:
+        """An extent as a scalar."""
+        numbers = self.bb.emit(relax.op.shape_to_tensor(relax.ShapeExpr([extent])))
+        return self.bb.emit(relax.op.reshape(numbers, []))
 
     def _in_rank_of(self, value: onnx.ValueInfoProto, number: relax.Var) -> relax.Expr:
         """The number of a step as a vector, where a body says that it reads one, as TensorFlow's do."""

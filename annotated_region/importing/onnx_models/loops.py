@@ -18,18 +18,21 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tvm import relax
+from tvm import relax, tirx
 
 from annotated_region.importing.onnx_models.computed_loops import (
     MOST_NODES,
     RepeatingImporter,
+    Source,
+    Steps,
     read_from_outside,
 )
 from annotated_region.importing.onnx_models.converters.conversion import domain_of
 from annotated_region.importing.onnx_models.converters.folding import known_numbers
 from annotated_region.importing.onnx_models.converters.node import rank_of
 from annotated_region.importing.onnx_models.functions import nodes_of
-from annotated_region.importing.repetition import Beginning
+from annotated_region.importing.repetition import Beginning, Rows
+from annotated_region.tvm_adapter.arithmetic import provably_equal
 from annotated_region.tvm_adapter.types import shape_of
 
 if TYPE_CHECKING:
@@ -109,7 +112,8 @@ class UnrollingImporter(RepeatingImporter):
             step += 1
             is_unrolled = known_numbers(goes_on) is not None
         if not is_unrolled:
-            results = yield from self._repeated(node, body, self._beginning(node, step, goes_on), values)
+            steps = Steps(body, values, None, [Rows(0) for _ in collected])
+            results = yield from self._repeated(node, steps, self._beginning(node, step, goes_on))
             values = results[: len(values)]
             for parts, row in zip(collected, results[len(values) :], strict=True):
                 parts.append(row)
@@ -128,10 +132,17 @@ class UnrollingImporter(RepeatingImporter):
         names, values, sources = [value.name for value in body.input], inputs[:kept], inputs[kept:]
         sources = [self._as_tensor(source) for source in sources]
         axes, backwards = self._numbers(node, "scan_input", read)
-        count = self._common_length(node, sources, axes)
-        collected: list[list[relax.Expr]] = [[] for _ in range(made)]
         own_axes, own_backwards = self._numbers(node, "scan_output", made)
-        weights = self._weights(body)
+        length = self._common_length(node, sources, axes)
+        known = known_numbers(relax.ShapeExpr([length]))
+        if known is None or int(known[0]) * len(list(nodes_of(body.node))) > MOST_NODES:
+            elements = [Source(*each) for each in zip(sources, axes, map(bool, backwards), strict=True)]
+            joined = [Rows(*each) for each in zip(own_axes, map(bool, own_backwards), strict=True)]
+            steps = Steps(body, values, elements, joined)
+            self._give(node, (yield from self._repeated(node, steps, self._all_of(length), length)))
+            return
+        collected: list[list[relax.Expr]] = [[] for _ in range(made)]
+        weights, count = self._weights(body), int(known[0])
         for step in range(count):
             elements = [
                 relax.op.take(source, relax.const(count - 1 - step if back else step), axis)
@@ -253,18 +264,25 @@ class UnrollingImporter(RepeatingImporter):
         is_within = self.bb.emit(relax.op.less(number, count))
         return Beginning(number, self.bb.emit(relax.op.logical_and(condition, is_within)), count)
 
-    def _common_length(self, node: onnx.NodeProto, sources: Sequence[relax.Expr], axes: Sequence[int]) -> int:
+    def _common_length(
+        self, node: onnx.NodeProto, sources: Sequence[relax.Expr], axes: Sequence[int]
+    ) -> tirx.Expr:
+        """The extent that what is read in steps has along its axis."""
         for source, axis in zip(sources, axes, strict=True):
             self._require_axis(node, axis, rank_of(source))
         extents = [shape_of(source).values[axis] for source, axis in zip(sources, axes, strict=True)]
-        known = known_numbers(relax.ShapeExpr(extents))
-        if known is None or len(set(known.tolist())) != 1:
+        if not all(provably_equal(each, extents[0]) for each in extents):
             raise self._declined(
                 node,
                 f"has inputs of the lengths {', '.join(map(str, extents))}; "
                 "it needs one (shape_dict, --shape)",
             )
-        return int(known[0])
+        return extents[0]
+
+    def _all_of(self, length: tirx.Expr) -> Beginning:
+        """A loop of as many steps as an extent says; emits the number."""
+        first, count = relax.const(0, "int64"), self._number_of(length)
+        return Beginning(first, self.bb.emit(relax.op.less(first, count)), count)
 
     def _joined(self, node: onnx.NodeProto, parts: Sequence[relax.Expr], axis: int) -> relax.Expr:
         """The results of all steps along an axis."""

@@ -1,14 +1,12 @@
-"""`Loop` whose number of steps only a call knows: ONNX Runtime's numbers, and what is declined."""
+"""`Loop` and `Scan` whose number of steps only a call knows: ONNX Runtime's numbers, and what is declined."""
 
 from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
-import tvm
-from kits.importing.onnx_texts import HEAD, machine_of, run
-from tvm import relax
+from kits.importing.onnx_scans import scan_model
+from kits.importing.onnx_texts import HEAD, run, run_model
 
 import annotated_region as ar
 from annotated_region.errors import ModelError
@@ -163,3 +161,68 @@ LOOPS = {
 def test_computed_loops(name: str, targets: list[str]) -> None:
     text, calls = LOOPS[name]
     run(text, targets, *calls)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_scans_of_a_symbolic_length(reverse: bool, axis: int) -> None:
+    shapes = [(length, 2) if axis == 0 else (2, length) for length in (3, 1, 12)]
+    run_model(
+        scan_model("n", reverse=reverse, axis=axis),
+        ["dnnl"],
+        *((numbers(2), numbers(*shape)) for shape in shapes),
+    )
+
+
+def test_scans_of_very_many_steps_are_no_longer_than_others() -> None:
+    run_model(scan_model(5000), ["dnnl"], (numbers(2), numbers(5000, 2)))
+
+
+ROWS = """(float[n, 4] x, float[4, 4] w, int64 m) => (float[k, n, 4] z) {
+    h = Relu(x)
+    y, z = Loop(m, , h) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] u, float[n, 4] r) {
+        p = MatMul(v, w) s = Add(p, x) u = Tanh(s) r = Mul(u, x) d = Identity(c) }> }"""
+
+
+def named() -> onnx.ModelProto:
+    """A model whose nodes have names."""
+    model = onnx.parser.parse_model(HEAD + ROWS)
+    relu, loop = model.graph.node
+    for node in [relu, loop, *loop.attribute[0].g.node]:
+        node.name = f"/{node.op_type.lower()}"
+    return model
+
+
+def test_a_step_is_one_region_whose_ops_name_their_nodes() -> None:
+    report = ar.explain(ar.from_onnx(named()), ["dnnl"])
+    (body,) = [each for each in report.functions if each.name == "loop_body"]
+    assert len(body.regions) == 1
+    assert [(op.name, op.origin) for op in body.ops if op.placed == "host"] == []
+    assert {op.origin for op in body.ops} >= {"/matmul", "/add", "/tanh", "/mul"}
+
+
+CHANGED = "carries a value of the type .*float32.*, which becomes .* in a step"
+DECLINED = {
+    "w = Cast<to = 7>(v) r = Tanh(v)": CHANGED,
+    "w = ReduceMax<keepdims = 0>(v) r = Tanh(v)": CHANGED,
+    "w = Concat<axis = 0>(v, v) r = Tanh(v)": "joins results of its steps whose extents may differ",
+}
+
+
+@pytest.mark.parametrize("step", DECLINED)
+def test_steps_that_fit_no_function(step: str) -> None:
+    text = f"""(float[n, 4] x, int64 m) => (float[k, n, 4] z) {{
+        y, z = Loop(m, , x) <body = b (int64 i, bool c, float[n, 4] v)
+                => (bool d, float[n, 4] w, float[n, 4] r) {{ {step} d = Identity(c) }}> }}"""
+    with pytest.raises(ModelError, match=rf"node '\w+' \(Loop\) {DECLINED[step]}"):
+        ar.from_onnx(onnx.parser.parse_model(HEAD + text))
+
+
+def test_sequences_are_not_carried() -> None:
+    text = """(float[n, 4] x, int64 m) => (float[n, k] y) {
+        s = SequenceConstruct(x)
+        l = Loop(m, , s) <body = b (int64 i, bool c, seq(float[n, 4]) v) => (bool d, seq(float[n, 4]) w) {
+            w = SequenceInsert(v, x) d = Identity(c) }>
+        y = ConcatFromSequence<axis = 1>(l) }"""
+    with pytest.raises(ModelError, match=r"\(Loop\) carries what is no tensor of a known rank"):
+        ar.from_onnx(onnx.parser.parse_model(HEAD + text))

@@ -3,14 +3,13 @@
 import numpy as np
 import onnx
 import pytest
+from kits.importing.onnx_scans import scan_model
 from kits.importing.onnx_texts import HEAD, run, run_model
 from kits.passes.preparation.preparation_kit import distinct_constants
-from onnx import TensorProto, helper
+from onnx import helper
 
 import annotated_region as ar
 from annotated_region.errors import ModelError
-
-FLOAT = TensorProto.FLOAT
 
 
 def numbers(*shape: int) -> np.ndarray:
@@ -85,43 +84,13 @@ def test_a_loop_is_one_region() -> None:
     assert not [op for op in function.ops if op.placed == "host"]
 
 
-def scan(reverse: bool, **axes: list[int]) -> onnx.ModelProto:
-    infos = {
-        name: helper.make_tensor_value_info(name, FLOAT, shape)
-        for name, shape in {
-            "h": [2],
-            "e": [2],
-            "g": [2],
-            "r": [2],
-            "h0": [2],
-            "x": [3, 2],
-            "y": [3, 2],
-        }.items()
-    }
-    nodes = [
-        helper.make_node("Add", ["h", "e"], ["s"]),
-        helper.make_node("Tanh", ["s"], ["g"]),
-        helper.make_node("Mul", ["g", "e"], ["r"]),
-    ]
-    body = helper.make_graph(nodes, "body", [infos["h"], infos["e"]], [infos["g"], infos["r"]])
-    directions = {f"scan_{side}_directions": [1] for side in ("input", "output")} if reverse else {}
-    node = helper.make_node(
-        "Scan", ["h0", "x"], ["last", "y"], num_scan_inputs=1, body=body, **directions, **axes
-    )
-    graph = helper.make_graph([node], "scan", [infos["h0"], infos["x"]], [infos["y"]])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-
-
 @pytest.mark.parametrize("reverse", [False, True])
 def test_scans_are_unrolled(reverse: bool) -> None:
-    run_model(scan(reverse), [], (numbers(2), numbers(3, 2)))
+    run_model(scan_model(3, reverse=reverse), [], (numbers(2), numbers(3, 2)))
 
 
 def test_scans_along_other_axes() -> None:
-    model = scan(True, scan_input_axes=[1], scan_output_axes=[1])
-    for info in (model.graph.input[1], model.graph.output[0]):
-        info.type.tensor_type.shape.dim[0].dim_value, info.type.tensor_type.shape.dim[1].dim_value = 2, 3
-    run_model(model, [], (numbers(2), numbers(2, 3)))
+    run_model(scan_model(3, reverse=True, axis=1), [], (numbers(2), numbers(2, 3)))
 
 
 LOOP = """({inputs}) => (float[n, 4] y) <{constants}> {{
@@ -177,7 +146,7 @@ def test_a_loop_needs_a_body() -> None:
     ],
 )
 def test_scans_with_attributes_that_do_not_fit(change: dict[str, object], message: str) -> None:
-    model = scan(False)
+    model = scan_model(3)
     (node,) = model.graph.node
     kept = [each for each in node.attribute if each.name not in change]
     del node.attribute[:]
@@ -191,7 +160,7 @@ def test_scans_with_attributes_that_do_not_fit(change: dict[str, object], messag
 
 def test_a_scan_of_operator_set_8_is_declined() -> None:
     """Its first input is the lengths of the sequences of a batch."""
-    model = scan(False)
+    model = scan_model(3)
     model.opset_import[0].version = 8
     with pytest.raises(ModelError, match="a Scan of operator set 8"):
         ar.from_onnx(model)
