@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 import tvm
 from tvm import relax, tirx
-from tvm.relax.block_builder import FunctionScope
 
 from annotated_region.tvm_adapter.types import expect
 
@@ -47,7 +47,7 @@ class NestedBuilder(relax.BlockBuilder):
         """Replace a function of the module."""
         self._outer.update_func(gv, updated_func)
 
-    def nested(self, params: Sequence[relax.Var]) -> FunctionScope:
+    def nested(self, params: Sequence[relax.Var]) -> AbstractContextManager[None]:
         """The scope of the nested function."""
         return self.function(_NESTED, list(params), private=True)
 
@@ -79,4 +79,5 @@ def choice(
     builder: relax.BlockBuilder, variables: Sequence[tirx.Var], condition: relax.Expr, yes: Emit, no: Emit
 ) -> relax.Var:
     """Emits an `If`; for the parameters see `branch_of`."""
-    return builder.emit(relax.If(condition, *(branch_of(builder, variables, emit) for emit in (yes, no))))
+    then_branch, else_branch = (branch_of(builder, variables, emit) for emit in (yes, no))
+    return builder.emit(relax.If(condition, then_branch, else_branch))

@@ -4,10 +4,10 @@ Relax has no loop, but functions may call themselves. One call a step would keep
 the last one ends, so steps are counted in powers of two, and calls are nested as deep as the number of steps
 has digits::
 
-    body(i, v)        the results of a step
-    steps(k, i, v)    if k == 0: body(i, v)
-                      else: v = steps(k - 1, i, v), and once more if it goes on        up to 2**k steps
-    loop(k, i, v)     if it goes on: v = steps(k, i, v), and then loop(k + 1, i, v)    all steps
+    body(i, v)        the results of a step: i + 1, whether the loop goes on, v
+    steps(k, i, v)    if k == 0: up to four times body(i, v)
+                      else: steps(k - 1, i, v), and once more if it goes on        up to 4 * 2**k steps
+    loop(k, i, v)     if it goes on: steps(k, i, v), and then loop(k + 1, i, v)    all steps
 
 What a step gives for itself is joined in the same way, so that n rows are copied log(n) times.
 """
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import tvm
 from tvm import relax, tirx
 from tvm.relax.utils import copy_with_new_vars
@@ -25,7 +26,13 @@ from annotated_region.functions.shape_variables import types_with
 from annotated_region.importing.nested_builder import NestedBuilder, choice
 from annotated_region.tvm_adapter.types import expect, shape_vars_of, tensor_type
 
-__all__ = ["Beginning", "LoopBody", "Rows", "repeated"]
+__all__ = ["LoopBody", "Made", "Rows", "repeated"]
+
+_FEW = 4
+"""The most steps that are no calls of other steps."""
+
+_STATE = 2
+"""The number of the next step, and whether there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +58,9 @@ class LoopBody:
     Attributes
     ----------
     func
-        A function of the extents of its surroundings (one shape), the `given` values that all steps read,
-        the number of the step (int64, a scalar) and the carried values. Its result is a tuple of a condition
-        (bool, a scalar), the carried values of the next step, and the rows.
+        A function of the extents of its surroundings (one shape), the values that all steps read, the number
+        of the step (int64, a scalar) and the carried values. Its result is a tuple of the number of the next
+        step, whether there is one (bool, a scalar), the carried values of the next step, and the rows.
     given
         The number of values that all steps read.
     carried
@@ -61,15 +68,12 @@ class LoopBody:
         step; the others stay.
     rows
         How the rows of all steps are joined.
-    has_condition
-        Whether the condition can be false; the number of steps alone ends the loop otherwise.
     """
 
     func: relax.Function
     given: int
     carried: int
     rows: Sequence[Rows]
-    has_condition: bool
 
     def signature(self) -> Signature:
         """The parameters and results of the function, with new variables."""
@@ -77,8 +81,28 @@ class LoopBody:
         params = list(func.params)
         split = 1 + self.given
         fields = expect(relax.TupleType, func.ret_ty).fields
-        surroundings, number, carried = params[:split], params[split], params[split + 1 :]
-        return Signature(surroundings, number, carried, list(fields[1 + self.carried :]))
+        rows = [expect(relax.TensorType, ty) for ty in fields[_STATE + self.carried :]]
+        return Signature(params[:split], params[split], params[split + 1 :], rows)
+
+    def made(self, builder: relax.BlockBuilder, result: relax.Var) -> Made:
+        """The fields of what the function, or several steps, give."""
+        count = _STATE + self.carried + len(self.rows)
+        number, goes_on, *others = _fields(builder, result, count)
+        return Made(number, goes_on, others[: self.carried], others[self.carried :])
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a step gives, or several steps: values, by the names in `LoopBody`."""
+
+    number: relax.Expr
+    goes_on: relax.Expr
+    carried: Sequence[relax.Expr]
+    rows: Sequence[relax.Expr]
+
+    def result(self, rows: Sequence[relax.Expr]) -> relax.Tuple:
+        """It as a tuple, with the rows of several steps."""
+        return relax.Tuple([self.number, self.goes_on, *self.carried, *rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +138,7 @@ class Signature:
 
     @property
     def params(self) -> list[relax.Var]:
-        """What both control functions have, beside the number of digits and the condition."""
+        """The parameters in their order."""
         return [*self.surroundings, self.number, *self.carried]
 
     def result(self, *first: tvm.ir.Type) -> relax.TupleType:
@@ -124,31 +148,11 @@ class Signature:
         return relax.TupleType([*first, *carried, *rows])
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
-    """How a loop begins and ends.
-
-    Attributes
-    ----------
-    number
-        The number of the first step.
-    goes_on
-        Whether there is a first step (bool, a scalar).
-    count
-        The number (int64, a scalar) of the step before which it ends; None if only the condition ends it.
-    """
-
-    number: relax.Expr
-    goes_on: relax.Expr
-    count: relax.Expr | None
-
-
 def repeated(
     builder: relax.BlockBuilder,
     body: LoopBody,
     surroundings: Sequence[relax.Expr],
-    begin: Beginning,
-    values: Sequence[relax.Expr],
+    first: Made,
     length: tirx.Expr | None = None,
 ) -> list[relax.Expr]:
     """Emit a loop.
@@ -161,10 +165,8 @@ def repeated(
         What a step computes.
     surroundings
         The extents of the surroundings as a shape, and the values that all steps read.
-    begin
-        How it begins and ends.
-    values
-        The carried values before the first step.
+    first
+        The number of the first step, whether there is one, and the carried values before it.
     length
         The number of steps, if it is an extent; calls in which there are fewer or more steps fail.
 
@@ -172,93 +174,92 @@ def repeated(
     -------
     The carried values behind the last step, and the rows of all steps.
     """
-    count = [] if begin.count is None else [begin.count]
     step = builder.add_func(body.func, "loop_body")
-    steps = _steps(builder, body, step, has_count=bool(count))
-    loop = _loop(builder, body, steps, has_count=bool(count))
-    started = relax.const(0, "int64"), begin.goes_on
-    call = relax.Call(loop, [*started, *count, *surroundings, begin.number, *values])
-    result = builder.emit(call)
-    fields = _fields(builder, result, len(values) + len(body.rows))
+    loop = _loop(builder, body, _steps(builder, body, step))
+    begin = [relax.const(0, "int64"), first.goes_on, *surroundings, first.number, *first.carried]
+    result = builder.emit(relax.Call(loop, begin))
+    fields = _fields(builder, result, body.carried + len(body.rows))
     signature = body.signature()
     given = dict(zip(signature.known, expect(relax.ShapeExpr, surroundings[0]).values, strict=True))
-    types = types_with(signature.rows, given)
     steps_in_all = tirx.Var("steps", "int64") if length is None else length
     joined = [
         _with_extents(builder, row, expect(relax.TensorType, ty), rows.axis, steps_in_all)
-        for row, ty, rows in zip(fields[len(values) :], types, body.rows, strict=True)
+        for row, ty, rows in zip(
+            fields[body.carried :], types_with(signature.rows, given), body.rows, strict=True
+        )
     ]
-    return [*(_named(builder, each) for each in fields[: len(values)]), *joined]
+    return [*(_named(builder, each) for each in fields[: body.carried]), *joined]
 
 
-def _steps(
-    builder: relax.BlockBuilder, body: LoopBody, step: tvm.ir.GlobalVar, *, has_count: bool
-) -> tvm.ir.GlobalVar:
-    """The function of up to ``2**k`` steps, of which there is one at least."""
+def _steps(builder: relax.BlockBuilder, body: LoopBody, step: tvm.ir.GlobalVar) -> tvm.ir.GlobalVar:
+    """The function of up to ``4 * 2**k`` steps, of which there is one at least."""
     signature = body.signature()
-    digits, count = _scalar("digits", "int64"), [_scalar("count", "int64")] if has_count else []
-    params = [digits, *count, *signature.params]
-    result = signature.result(_scalar_type("int64"), _scalar_type("bool"))
+    digits = _scalar("digits", "int64")
+    params = [digits, *signature.params]
+    result = signature.result(digits.ty, _scalar_type("bool"))
     steps = builder.add_func(relax.Function.create_empty(params, result), "loop_steps")
 
-    def one(inner: relax.BlockBuilder) -> relax.Expr:
-        made = inner.emit(relax.Call(step, signature.params))
-        goes_on, *others = _fields(inner, made, 1 + body.carried + len(body.rows))
-        number = inner.emit(relax.op.add(signature.number, relax.const(1, "int64")))
-        if count:
-            is_within = inner.emit(relax.op.less(number, count[0]))
-            goes_on = (
-                inner.emit(relax.op.logical_and(goes_on, is_within)) if body.has_condition else is_within
-            )
-        return relax.Tuple([number, goes_on, *others])
+    def called(
+        inner: relax.BlockBuilder, function: tvm.ir.GlobalVar, first: Sequence[relax.Expr], last: Made
+    ) -> Made:
+        args = [*first, *signature.surroundings, last.number, *last.carried]
+        return body.made(inner, inner.emit(relax.Call(function, args)))
 
-    def several(inner: relax.BlockBuilder) -> relax.Expr:
-        half = inner.emit(relax.op.subtract(digits, relax.const(1, "int64")))
+    def some(inner: relax.BlockBuilder, before: Sequence[Made], left: int) -> relax.Expr:
+        """What some steps gave, and up to so many behind them."""
+        last = before[-1]
 
-        def up_to_half(inside: relax.BlockBuilder, *state: relax.Expr) -> relax.Var:
-            return inside.emit(relax.Call(steps, [half, *count, *signature.surroundings, *state]))
+        def stop(inside: relax.BlockBuilder) -> relax.Expr:
+            return last.result(_joined(inside, body, [each.rows for each in before]))
 
-        first = up_to_half(inner, signature.number, *signature.carried)
-        number, goes_on, *others = _fields(inner, first, 2 + body.carried + len(body.rows))
+        def go_on(inside: relax.BlockBuilder) -> relax.Expr:
+            return some(inside, [*before, called(inside, step, [], last)], left - 1)
 
-        def second(inside: relax.BlockBuilder) -> relax.Expr:
-            rest = up_to_half(inside, number, *others[: body.carried])
-            last, still, *behind = _fields(inside, rest, 2 + body.carried + len(body.rows))
-            rows = _joined(inside, body, signature, others[body.carried :], behind[body.carried :])
-            return relax.Tuple([last, still, *behind[: body.carried], *rows])
+        return choice(inner, signature.variables, last.goes_on, go_on, stop) if left else stop(inner)
 
-        return choice(inner, signature.variables, goes_on, second, lambda _inside: first)
+    begin = Made(signature.number, relax.const(np.array(True)), signature.carried, [])
 
-    is_one = relax.op.equal(digits, relax.const(0, "int64"))
-    func = _control(builder, params, signature, is_one, one, several, result)
-    builder.update_func(steps, func)
+    def few(inner: relax.BlockBuilder) -> relax.Expr:
+        return some(inner, [called(inner, step, [], begin)], _FEW - 1)
+
+    def many(inner: relax.BlockBuilder) -> relax.Expr:
+        less = inner.emit(relax.op.subtract(digits, relax.const(1, "int64")))
+        half = called(inner, steps, [less], begin)
+
+        def other_half(inside: relax.BlockBuilder) -> relax.Expr:
+            rest = called(inside, steps, [less], half)
+            parts = [_with_all_extents(inside, body, signature, each.rows) for each in (half, rest)]
+            return rest.result(_joined(inside, body, parts))
+
+        return choice(
+            inner, signature.variables, half.goes_on, other_half, lambda _inside: half.result(half.rows)
+        )
+
+    are_few = relax.op.equal(digits, relax.const(0, "int64"))
+    builder.update_func(steps, _control(builder, params, signature, are_few, few, many, result))
     return steps
 
 
-def _loop(
-    builder: relax.BlockBuilder, body: LoopBody, steps: tvm.ir.GlobalVar, *, has_count: bool
-) -> tvm.ir.GlobalVar:
+def _loop(builder: relax.BlockBuilder, body: LoopBody, steps: tvm.ir.GlobalVar) -> tvm.ir.GlobalVar:
     """The function of all steps, if any."""
     signature = body.signature()
     digits, goes_on = _scalar("digits", "int64"), _scalar("goes_on", "bool")
-    count = [_scalar("count", "int64")] if has_count else []
-    params = [digits, goes_on, *count, *signature.params]
+    params = [digits, goes_on, *signature.params]
     result = signature.result()
     loop = builder.add_func(relax.Function.create_empty(params, result), "loop")
 
     def some(inner: relax.BlockBuilder) -> relax.Expr:
-        first = inner.emit(relax.Call(steps, [digits, *count, *signature.params]))
-        number, still, *others = _fields(inner, first, 2 + body.carried + len(body.rows))
+        first = body.made(inner, inner.emit(relax.Call(steps, [digits, *signature.params])))
         more = inner.emit(relax.op.add(digits, relax.const(1, "int64")))
-        given = [more, still, *count, *signature.surroundings, number, *others[: body.carried]]
-        rest = inner.emit(relax.Call(loop, given))
-        behind = _fields(inner, rest, body.carried + len(body.rows))
-        rows = _joined(inner, body, signature, others[body.carried :], behind[body.carried :])
-        return relax.Tuple([*behind[: body.carried], *rows])
+        args = [more, first.goes_on, *signature.surroundings, first.number, *first.carried]
+        rest = _fields(inner, inner.emit(relax.Call(loop, args)), body.carried + len(body.rows))
+        pair = first.rows, rest[body.carried :]
+        parts = [_with_all_extents(inner, body, signature, each) for each in pair]
+        return relax.Tuple([*rest[: body.carried], *_joined(inner, body, parts)])
 
     def none(inner: relax.BlockBuilder) -> relax.Expr:
-        rows = [_no_rows(inner, ty, rows.axis) for ty, rows in zip(signature.rows, body.rows, strict=True)]
-        return relax.Tuple([*signature.carried, *rows])
+        pairs = zip(signature.rows, body.rows, strict=True)
+        return relax.Tuple([*signature.carried, *(_no_rows(inner, ty, rows.axis) for ty, rows in pairs)])
 
     builder.update_func(loop, _control(builder, params, signature, goes_on, some, none, result))
     return loop
@@ -300,18 +301,25 @@ def _unless_it_varies(ty: relax.TensorType, known: Sequence[tirx.Var]) -> relax.
 
 
 def _joined(
-    builder: relax.BlockBuilder,
-    body: LoopBody,
-    signature: Signature,
-    first: Sequence[relax.Var],
-    rest: Sequence[relax.Var],
+    builder: relax.BlockBuilder, body: LoopBody, parts: Sequence[Sequence[relax.Expr]]
 ) -> list[relax.Expr]:
-    """The rows of some steps and of those behind them."""
-    joined: list[relax.Expr] = []
-    for pair, ty, rows in zip(zip(first, rest, strict=True), signature.rows, body.rows, strict=True):
-        parts = [_with_extents(builder, each, ty, rows.axis, tirx.Var("steps", "int64")) for each in pair]
-        joined.append(builder.emit(relax.op.concat(parts[::-1] if rows.is_reversed else parts, rows.axis)))
-    return joined
+    """The rows of consecutive steps."""
+    if len(parts) == 1:
+        return list(parts[0])
+    return [
+        builder.emit(relax.op.concat(each[::-1] if rows.is_reversed else each, rows.axis))
+        for each, rows in zip(zip(*parts, strict=True), body.rows, strict=True)
+    ]
+
+
+def _with_all_extents(
+    builder: relax.BlockBuilder, body: LoopBody, signature: Signature, values: Sequence[relax.Expr]
+) -> list[relax.Expr]:
+    """The rows of some steps, whose number is not known."""
+    return [
+        _with_extents(builder, value, ty, rows.axis, tirx.Var("steps", "int64"))
+        for value, ty, rows in zip(values, signature.rows, body.rows, strict=True)
+    ]
 
 
 def _with_extents(

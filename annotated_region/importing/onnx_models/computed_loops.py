@@ -8,6 +8,7 @@ which these are is found by converting the body again, until its results have th
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from annotated_region.importing.onnx_models.converters.conversion import node_la
 from annotated_region.importing.onnx_models.converters.folding import known_numbers
 from annotated_region.importing.onnx_models.converters.node import rank_of
 from annotated_region.importing.onnx_models.functions import nodes_of
-from annotated_region.importing.repetition import Beginning, LoopBody, Rows, repeated
+from annotated_region.importing.repetition import LoopBody, Made, Rows, repeated
 from annotated_region.tvm_adapter.arithmetic import provably_equal
 from annotated_region.tvm_adapter.nodes import Constant
 from annotated_region.tvm_adapter.types import expect, shape_of, shape_vars_of, tensor_type
@@ -63,12 +64,15 @@ class Steps:
         as inputs, and a condition as a result.
     rows
         How the rows are joined.
+    count
+        The number (int64, a scalar) of the step before which the loop ends; None if only a condition ends it.
     """
 
     body: onnx.GraphProto
     values: Sequence[relax.Expr]
     sources: Sequence[Source] | None
     rows: Sequence[Rows]
+    count: relax.Expr | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +89,15 @@ class _Surroundings:
         By the names of the graph, what the body reads, as expressions of the body.
     sources
         What the body reads one element of.
+    count
+        The number of the step before which the loop ends.
     """
 
     variables: Mapping[tirx.Var, tirx.Var]
     params: ExprMap[relax.Var]
     nodes: Mapping[str, relax.Expr]
     sources: Sequence[Source]
+    count: relax.Expr | None
 
     @staticmethod
     def of(given: Mapping[str, relax.Expr], steps: Steps) -> _Surroundings:
@@ -99,11 +106,12 @@ class _Surroundings:
         read = [*given.values(), *steps.values, *(source.tensor for source in sources)]
         types = [_type_of(each) for each in read]
         variables = {each: tirx.Var(each.name, "int64") for ty in types for each in shape_vars_of(ty)}
-        found = _Surroundings(variables, ExprMap(), {}, ())
+        found = _Surroundings(variables, ExprMap(), {}, (), None)
         return replace(
             found,
             nodes={name: found._moved(each) for name, each in given.items()},
             sources=[replace(each, tensor=found._moved(each.tensor)) for each in sources],
+            count=None if steps.count is None else found._moved(steps.count),
         )
 
     @property
@@ -124,9 +132,9 @@ class _Surroundings:
             return relax.Tuple([self._moved(field) for field in expr.fields])
         (ty,) = types_with([_type_of(expr)], self.variables)
         if isinstance(expr, relax.ShapeExpr):
-            return relax.ShapeExpr(expect(relax.ShapeType, ty).values)
+            return relax.ShapeExpr(_numbers(ty))
         if isinstance(expr.ty, PrimType):
-            return next(iter(expect(relax.ShapeType, ty).values))
+            return _numbers(ty)[0]
         variable = expect(relax.Var, expr)
         return self.params.setdefault(variable, relax.Var(variable.name, ty))
 
@@ -143,7 +151,7 @@ class RepeatingImporter(BranchingImporter):
     """
 
     _is_in_loop = False
-    """Whether the steps of a loop are being converted into the function that has it."""
+    """Whether steps of a loop are being converted into a dataflow block, which holds no branches."""
 
     def __init__(self, model: str, *others: Callable[..., relax.Expr | None], **options: object) -> None:
         super().__init__(*others, **options)  # type: ignore[arg-type]
@@ -163,7 +171,12 @@ class RepeatingImporter(BranchingImporter):
         return {each.name: relax.const(self._parse_array(each)) for each in body.initializer}
 
     def _repeated(
-        self, node: onnx.NodeProto, steps: Steps, begin: Beginning, length: tirx.Expr | None = None
+        self,
+        node: onnx.NodeProto,
+        steps: Steps,
+        number: int,
+        condition: relax.Expr,
+        length: tirx.Expr | None = None,
     ) -> Generator[onnx.NodeProto, None, list[relax.Expr]]:
         """The nodes of one step; returns the carried values behind the last one, and the rows of all steps.
 
@@ -173,11 +186,17 @@ class RepeatingImporter(BranchingImporter):
             The `Loop` or `Scan`.
         steps
             What is repeated.
-        begin
-            How the loop begins and ends.
+        number
+            The number of the first step.
+        condition
+            Whether there is one, if there are as many at all.
         length
             The number of steps, if it is an extent.
         """
+        step_number = relax.const(number, "int64")
+        goes_on = self._goes_on(node, condition, step_number, steps.count)
+        if goes_on is None:
+            goes_on = relax.const(np.array(True))
         steps = replace(steps, values=[self._as_tensor(value) for value in steps.values])
         given = {name: self._bound(self._nodes[name]) for name in read_from_outside(steps.body)}
         surroundings = _Surroundings.of(given, steps)
@@ -185,7 +204,7 @@ class RepeatingImporter(BranchingImporter):
         types = [expect(relax.TensorType, ty) for ty in types_with(before, surroundings.variables)]
         while True:
             step = yield from self._converted_body(node, steps, surroundings, types)
-            behind = expect(relax.TupleType, step.func.ret_ty).fields[1 : 1 + len(types)]
+            behind = expect(relax.TupleType, step.func.ret_ty).fields[2 : 2 + len(types)]
             wider = [
                 self._wider(node, ty, each, surroundings) for ty, each in zip(types, behind, strict=True)
             ]
@@ -193,9 +212,8 @@ class RepeatingImporter(BranchingImporter):
                 break
             types = wider
         self._require_equal_rows(node, step, surroundings)
-        if begin.count is None and not step.has_condition:
-            raise self._declined(node, "has neither a number of steps nor a condition that ends it")
-        return repeated(self.bb, step, surroundings.arguments, begin, steps.values, length)
+        first = Made(step_number, goes_on, steps.values, [])
+        return repeated(self.bb, step, surroundings.arguments, first, length)
 
     def _converted_body(
         self,
@@ -208,29 +226,59 @@ class RepeatingImporter(BranchingImporter):
         extents = relax.Var("extents", relax.ShapeType(list(surroundings.variables.values())))
         number = relax.Var("step", relax.TensorType((), "int64"))
         carried = [relax.Var(f"carried_{place}", ty) for place, ty in enumerate(types)]
-        names, true = [value.name for value in steps.body.input], relax.const(np.array(True))
+        params = [extents, *surroundings.params.values(), number, *carried]
         outer = self._nodes, self.bb, self._is_in_branch, self._is_in_loop
+        has_branches = any(each.op_type == "If" for each in nodes_of(steps.body.node))
         builder = NestedBuilder(self.bb)
-        with builder.nested([extents, *surroundings.params.values(), number, *carried]):
-            self.bb, self._is_in_branch, self._is_in_loop = builder, True, False
-            first = [self._in_rank_of(steps.body.input[0], number), true] if steps.sources is None else []
-            elements = [self._element(source, number) for source in surroundings.sources]
-            self._nodes = {**surroundings.nodes, **self._weights(steps.body)}
-            self._nodes |= dict(zip(names, [*first, *carried, *elements], strict=True))
-            for each in steps.body.node:
-                self._count_nodes(node, len(list(nodes_of([each]))))
-                yield from self._noted([each])
-            self.node = node
-            results = [self._as_tensor(self._nodes[each.name]) for each in steps.body.output]
-            condition = results.pop(0) if steps.sources is None else true
-            pairs = zip(results[len(types) :], steps.rows, strict=True)
-            rows = [self._row_of(node, each, joined.axis) for each, joined in pairs]
-            goes_on = self._scalar(node, condition, "bool", "a condition")
-            func = builder.finished(relax.Tuple([goes_on, *results[: len(types)], *rows]))
+        with builder.nested(params):
+            self.bb, self._is_in_branch, self._is_in_loop = builder, True, not has_branches
+            with nullcontext() if has_branches else builder.dataflow():
+                results = yield from self._one_step(node, steps, surroundings, number, carried)
+                result = builder.emit(results) if has_branches else builder.emit_output(results)
+            func = builder.finished(result)
         self._nodes, self.bb, self._is_in_branch, self._is_in_loop = outer
+        return LoopBody(func, len(surroundings.params), len(types), steps.rows)
+
+    def _one_step(
+        self,
+        node: onnx.NodeProto,
+        steps: Steps,
+        surroundings: _Surroundings,
+        number: relax.Var,
+        carried: Sequence[relax.Var],
+    ) -> Generator[onnx.NodeProto, None, relax.Tuple]:
+        """The nodes of a step; returns what `LoopBody` says."""
+        names, true = [value.name for value in steps.body.input], relax.const(np.array(True))
+        first = [self._in_rank_of(steps.body.input[0], number), true] if steps.sources is None else []
+        elements = [self._element(source, number) for source in surroundings.sources]
+        self._nodes = {**surroundings.nodes, **self._weights(steps.body)}
+        self._nodes |= dict(zip(names, [*first, *carried, *elements], strict=True))
+        for each in steps.body.node:
+            self._count_nodes(node, len(list(nodes_of([each]))))
+            yield from self._noted([each])
+        self.node = node
+        results = [self._as_tensor(self._nodes[each.name]) for each in steps.body.output]
+        condition = results.pop(0) if steps.sources is None else true
+        pairs = zip(results[len(carried) :], steps.rows, strict=True)
+        rows = [self._row_of(node, each, joined.axis) for each, joined in pairs]
+        following = self.bb.emit(relax.op.add(number, relax.const(1, "int64")))
+        goes_on = self._goes_on(node, condition, following, surroundings.count)
+        if goes_on is None:
+            raise self._declined(node, "has neither a number of steps nor a condition that ends it")
+        return relax.Tuple([following, goes_on, *results[: len(carried)], *rows])
+
+    def _goes_on(
+        self, node: onnx.NodeProto, condition: relax.Expr, number: relax.Expr, count: relax.Expr | None
+    ) -> relax.Expr | None:
+        """Whether a condition holds, and the number of a step is below a count; None if that is always so."""
         known = known_numbers(condition)
-        has_condition = known is None or not known.all()
-        return LoopBody(func, len(surroundings.params), len(types), steps.rows, has_condition)
+        conditions = [] if known is not None and known.all() else [condition]
+        parts = [self._scalar(node, each, "bool", "a condition") for each in conditions]
+        if count is not None:
+            parts.append(self.bb.emit(relax.op.less(number, count)))
+        if len(parts) > 1:
+            return self.bb.emit(relax.op.logical_and(*parts))
+        return next(iter(parts), None)
 
     def _element(self, source: Source, number: relax.Var) -> relax.Expr:
         """What a step reads of a source."""
@@ -290,21 +338,20 @@ class RepeatingImporter(BranchingImporter):
         if ty.ndim < 1:
             return ty
         kept = [
-            one is not None
-            and (_is_own(one, surroundings) or (other is not None and provably_equal(one, other)))
+            _is_own(one, surroundings) or _are_equal(one, other)
             for one, other in zip(_extents(ty), _extents(behind), strict=True)
         ]
         if all(kept):
             return ty
-        extents = [
-            extent if is_kept else tirx.Var(f"carried_{axis}", "int64")
+        extents: list[tirx.Expr | int] = [
+            extent if extent is not None and is_kept else tirx.Var(f"carried_{axis}", "int64")
             for axis, (extent, is_kept) in enumerate(zip(_extents(ty), kept, strict=True))
         ]
         return relax.TensorType(extents, ty.dtype)
 
     def _require_equal_rows(self, node: onnx.NodeProto, step: LoopBody, surroundings: _Surroundings) -> None:
         """Decline results of a step that are joined, and have extents which may differ from step to step."""
-        for row in expect(relax.TupleType, step.func.ret_ty).fields[1 + step.carried :]:
+        for row in expect(relax.TupleType, step.func.ret_ty).fields[2 + step.carried :]:
             ty = expect(relax.TensorType, row)
             if ty.shape is None or not surroundings.known.issuperset(shape_vars_of(ty)):
                 raise self._declined(node, "joins results of its steps whose extents may differ")
@@ -317,16 +364,22 @@ def _type_of(expr: relax.Expr) -> tvm.ir.Type:
     return relax.ShapeType([expr]) if isinstance(expr.ty, PrimType) else expr.ty
 
 
+def _numbers(ty: tvm.ir.Type) -> list[tirx.Expr]:
+    """The numbers of a shape that is known."""
+    return list(expect(relax.ShapeType, ty).values or ())
+
+
 def _extents(ty: relax.TensorType) -> list[tirx.Expr | None]:
     """The extents of a tensor; None for each one if they are not known."""
     return [None] * ty.ndim if ty.shape is None else list(expect(relax.ShapeExpr, ty.shape).values)
 
 
-def _are_equal(one: tirx.Expr, other: tirx.Expr | None) -> bool:
-    return other is not None and provably_equal(one, other)
+def _are_equal(one: tirx.Expr | None, other: tirx.Expr | None) -> bool:
+    """Whether two extents are known to be equal."""
+    return one is not None and other is not None and provably_equal(one, other)
 
 
-def _is_own(extent: tirx.Expr, surroundings: _Surroundings) -> bool:
+def _is_own(extent: tirx.Expr | None, surroundings: _Surroundings) -> bool:
     """Whether an extent of a carried value is a variable that each step may change."""
     return isinstance(extent, tirx.Var) and extent not in surroundings.known
 

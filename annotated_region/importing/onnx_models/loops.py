@@ -31,7 +31,7 @@ from annotated_region.importing.onnx_models.converters.conversion import domain_
 from annotated_region.importing.onnx_models.converters.folding import known_numbers
 from annotated_region.importing.onnx_models.converters.node import rank_of
 from annotated_region.importing.onnx_models.functions import nodes_of
-from annotated_region.importing.repetition import Beginning, Rows
+from annotated_region.importing.repetition import Rows
 from annotated_region.tvm_adapter.arithmetic import provably_equal
 from annotated_region.tvm_adapter.types import shape_of
 
@@ -112,8 +112,8 @@ class UnrollingImporter(RepeatingImporter):
             step += 1
             is_unrolled = known_numbers(goes_on) is not None
         if not is_unrolled:
-            steps = Steps(body, values, None, [Rows(0) for _ in collected])
-            results = yield from self._repeated(node, steps, self._beginning(node, step, goes_on))
+            steps = Steps(body, values, None, [Rows(0) for _ in collected], self._limit(node))
+            results = yield from self._repeated(node, steps, step, goes_on)
             values = results[: len(values)]
             for parts, row in zip(collected, results[len(values) :], strict=True):
                 parts.append(row)
@@ -128,36 +128,44 @@ class UnrollingImporter(RepeatingImporter):
             raise self._declined(node, f"has {len(inputs)} inputs, and reads {read} of them in steps")
         kept = len(inputs) - read
         self._require_body(node, body, len(inputs), kept)
-        made = len(body.output) - kept
-        names, values, sources = [value.name for value in body.input], inputs[:kept], inputs[kept:]
-        sources = [self._as_tensor(source) for source in sources]
+        sources = [self._as_tensor(source) for source in inputs[kept:]]
         axes, backwards = self._numbers(node, "scan_input", read)
-        own_axes, own_backwards = self._numbers(node, "scan_output", made)
         length = self._common_length(node, sources, axes)
-        known = known_numbers(relax.ShapeExpr([length]))
-        if known is None or int(known[0]) * len(list(nodes_of(body.node))) > MOST_NODES:
-            elements = [Source(*each) for each in zip(sources, axes, map(bool, backwards), strict=True)]
-            joined = [Rows(*each) for each in zip(own_axes, map(bool, own_backwards), strict=True)]
-            steps = Steps(body, values, elements, joined)
-            self._give(node, (yield from self._repeated(node, steps, self._all_of(length), length)))
-            return
-        collected: list[list[relax.Expr]] = [[] for _ in range(made)]
-        weights, count = self._weights(body), int(known[0])
+        elements = [Source(*each) for each in zip(sources, axes, map(bool, backwards), strict=True)]
+        axes, backwards = self._numbers(node, "scan_output", len(body.output) - kept)
+        rows = [Rows(*each) for each in zip(axes, map(bool, backwards), strict=True)]
+        count = known_numbers(length)
+        if count is not None and int(count) * len(list(nodes_of(body.node))) <= MOST_NODES:
+            steps = Steps(body, inputs[:kept], elements, rows, None)
+            results = yield from self._unrolled_scan(node, steps, elements, int(count))
+        else:
+            steps = Steps(body, inputs[:kept], elements, rows, self._number_of(length))
+            results = yield from self._repeated(node, steps, 0, relax.const(np.array(True)), length)
+        self._give(node, results)
+
+    def _unrolled_scan(
+        self, node: onnx.NodeProto, steps: Steps, sources: Sequence[Source], count: int
+    ) -> Generator[onnx.NodeProto, None, list[relax.Expr]]:
+        """The nodes of the steps of a `Scan` of a known length; returns its results."""
+        body, values = steps.body, list(steps.values)
+        names, weights = [value.name for value in body.input], self._weights(body)
+        collected: list[list[relax.Expr]] = [[] for _ in steps.rows]
         for step in range(count):
+            places = [count - 1 - step if source.is_reversed else step for source in sources]
             elements = [
-                relax.op.take(source, relax.const(count - 1 - step if back else step), axis)
-                for source, axis, back in zip(sources, axes, backwards, strict=True)
+                self.bb.emit(relax.op.take(source.tensor, relax.const(place), source.axis))
+                for source, place in zip(sources, places, strict=True)
             ]
-            given = [*values, *map(self.bb.emit, elements)]
-            results = yield from self._step(node, body, weights, dict(zip(names, given, strict=True)))
-            values = results[:kept]
-            for parts, result, axis in zip(collected, results[kept:], own_axes, strict=True):
-                parts.append(self._row_of(node, result, axis))
-        ordered = [
-            parts[::-1] if back else parts for parts, back in zip(collected, own_backwards, strict=True)
+            given = dict(zip(names, [*values, *elements], strict=True))
+            results = yield from self._step(node, body, weights, given)
+            values = results[: len(values)]
+            for parts, result, rows in zip(collected, results[len(values) :], steps.rows, strict=True):
+                parts.append(self._row_of(node, result, rows.axis))
+        joined = [
+            self._joined(node, parts[::-1] if rows.is_reversed else parts, rows.axis)
+            for parts, rows in zip(collected, steps.rows, strict=True)
         ]
-        rows = [self._joined(node, *each) for each in zip(ordered, own_axes, strict=True)]
-        self._give(node, [*values, *rows])
+        return [*values, *joined]
 
     def _step(
         self,
@@ -254,15 +262,12 @@ class UnrollingImporter(RepeatingImporter):
             raise self._declined(node, f"has {numbers.size} numbers of {numbers.dtype} as a condition")
         return not numbers.item()
 
-    def _beginning(self, node: onnx.NodeProto, step: int, goes_on: relax.Expr) -> Beginning:
-        """How a `Loop` goes on with a step; emits whether it does."""
+    def _limit(self, node: onnx.NodeProto) -> relax.Expr | None:
+        """The number of steps of a `Loop` as a scalar; None if it has none."""
         self.node = node
-        number, condition = relax.const(step, "int64"), self._scalar(node, goes_on, "bool", "a condition")
         if not node.input[0]:
-            return Beginning(number, condition, None)
-        count = self._scalar(node, self._nodes[node.input[0]], "int64", "a number of steps")
-        is_within = self.bb.emit(relax.op.less(number, count))
-        return Beginning(number, self.bb.emit(relax.op.logical_and(condition, is_within)), count)
+            return None
+        return self._scalar(node, self._nodes[node.input[0]], "int64", "a number of steps")
 
     def _common_length(
         self, node: onnx.NodeProto, sources: Sequence[relax.Expr], axes: Sequence[int]
@@ -278,11 +283,6 @@ class UnrollingImporter(RepeatingImporter):
                 "it needs one (shape_dict, --shape)",
             )
         return extents[0]
-
-    def _all_of(self, length: tirx.Expr) -> Beginning:
-        """A loop of as many steps as an extent says; emits the number."""
-        first, count = relax.const(0, "int64"), self._number_of(length)
-        return Beginning(first, self.bb.emit(relax.op.less(first, count)), count)
 
     def _joined(self, node: onnx.NodeProto, parts: Sequence[relax.Expr], axis: int) -> relax.Expr:
         """The results of all steps along an axis."""

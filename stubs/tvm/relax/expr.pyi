@@ -64,6 +64,14 @@ class Function(BaseFunc):
         attrs: DictAttrs | Mapping[str, object] | None = None,
         span: Span | None = None,
     ) -> None: ...
+    @staticmethod
+    def create_empty(
+        params: Sequence[Var],
+        ret_ty: Type,
+        is_pure: bool = True,
+        attrs: DictAttrs | None = None,
+        span: Span | None = None,
+    ) -> Function: ...
     def __call__(self, *args: Expr) -> Call: ...
     def bind_params(self, binding_map: Mapping[Var | str, object]) -> Function: ...
     def bind_symbolic_vars(
