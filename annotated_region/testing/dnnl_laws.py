@@ -407,7 +407,7 @@ LAWS: Mapping[Kind, Law] = {
     Kind.CEILING: _same,
     Kind.TRUNCATION: _same,
     Kind.ELEMENTARY: _same,
-    Kind.DIVISION: _select,
+    Kind.FLOAT_PAIR: _select,
     Kind.LRN: _same,
 }
 """The law of each kind that has one."""

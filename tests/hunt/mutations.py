@@ -186,7 +186,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a remainder: of the nearest multiple",
-        "divisions.h",
+        "float_pairs.h",
         "return std::fmod(left, right);",
         "return std::remainder(left, right);",
     ),

@@ -96,7 +96,7 @@ class Kind(Enum):
     CEILING = "ceiling"
     TRUNCATION = "truncation"
     ELEMENTARY = "elementary"
-    DIVISION = "division"
+    FLOAT_PAIR = "float_pair"
     PAD = "pad"
     RMS_NORM = "rms_norm"
     ROTATION = "rotation"

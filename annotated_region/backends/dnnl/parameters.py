@@ -22,10 +22,9 @@ __all__ = [
     "Cumulation",
     "Curve",
     "Elementary",
+    "FloatPair",
     "Border",
     "BorderPadding",
-    "Dividing",
-    "Division",
     "GroupNorm",
     "LocalResponse",
     "Mask",
@@ -33,6 +32,7 @@ __all__ = [
     "Norm",
     "PackedProduct",
     "Padding",
+    "PairFunction",
     "Parameters",
     "Permutation",
     "Pooling",
@@ -332,19 +332,20 @@ class Whole(Parameters):
     function: WholeFunction
 
 
-class Division(Enum):
-    """What a division of floats leaves, with TVM's formulas."""
+class PairFunction(Enum):
+    """A function of two floats, with TVM's formula."""
 
     FLOORED_QUOTIENT = "floored_quotient"
     FLOORED_REMAINDER = "floored_remainder"
     TRUNCATED_REMAINDER = "truncated_remainder"
+    POWER = "power"
 
 
 @dataclass(frozen=True, slots=True)
-class Dividing(Parameters):
-    """A division of floats, broadcast along axes of extent one."""
+class FloatPair(Parameters):
+    """A function of two floats, broadcast along axes of extent one."""
 
-    division: Division
+    function: PairFunction
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ SHARED_FILES = (
 ELEMENT_FILES = (
     "kernels.h",
     "rotation.h",
-    "divisions.h",
+    "float_pairs.h",
     "whole_numbers.h",
     "combining.h",
     "whole_products.h",

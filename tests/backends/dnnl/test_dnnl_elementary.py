@@ -62,6 +62,28 @@ def test_functions_are_exact_to_two_places_of_float32(name):
 
 
 @pytest.mark.sweep
+@pytest.mark.parametrize("shape", [(), (1, 40), (30, 1), (30, 40), (2, 30, 40)])
+@pytest.mark.parametrize("constant", ["none", "base", "exponent"])
+def test_powers_of_computed_exponents_are_exact_to_a_place_of_float32(constant, shape):
+    """Of negative bases, zeros and infinities, too."""
+    draw = np.random.default_rng(7)
+    whole = draw.integers(-9, 9, 400).astype("float32")
+    base = np.resize(np.concatenate([EDGES, whole, draw.uniform(0, 9, 400).astype("float32")]), (30, 40))
+    exponent = draw.permutation(np.resize(np.concatenate([EDGES, whole, draw.normal(size=400)]), 2400))
+    exponent = exponent[: int(np.prod(shape))].reshape(shape).astype("float32")
+    with np.errstate(all="ignore"):
+        expected = np.power(base.astype("float64"), exponent.astype("float64")).astype("float32")
+    bound = {"base": relax.const(base), "exponent": relax.const(exponent)}
+    given = [each for name, each in (("base", base), ("exponent", exponent)) if name != constant]
+
+    def power(*params: relax.Expr) -> relax.Expr:
+        left = bound["base"] if constant == "base" else params[0]
+        return op.power(left, bound["exponent"] if constant == "exponent" else params[-1])
+
+    np.testing.assert_array_max_ulp(computed(power, *given), expected, 1)
+
+
+@pytest.mark.sweep
 @pytest.mark.parametrize("shape", [(), (1, 40), (30, 1), (2, 30, 40)])
 @pytest.mark.parametrize("name", DIVISIONS)
 def test_quotients_and_remainders_are_those_of_numpy(name, shape):

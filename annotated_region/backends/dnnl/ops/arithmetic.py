@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from annotated_region.backends.dnnl.graph import Dim, Graph, Kind, TensorId, same_shape
 from annotated_region.backends.dnnl.ops.checks import (
-    FLOATS,
     OPERANDS,
     Problems,
     number_of,
@@ -19,9 +18,9 @@ from annotated_region.backends.dnnl.parameters import (
     COMMUTATIVE,
     Arithmetic,
     Curve,
-    Dividing,
-    Division,
     Elementary,
+    FloatPair,
+    PairFunction,
     ScalarFunction,
     linear,
 )
@@ -83,10 +82,11 @@ ALGORITHMS: Mapping[str, str] = {
     "relax.minimum": "binary_min",
 }
 
-DIVISIONS: Mapping[str, Division] = {
-    "relax.floor_divide": Division.FLOORED_QUOTIENT,
-    "relax.floor_mod": Division.FLOORED_REMAINDER,
-    "relax.mod": Division.TRUNCATED_REMAINDER,
+PAIR_FUNCTIONS: Mapping[str, PairFunction] = {
+    "relax.floor_divide": PairFunction.FLOORED_QUOTIENT,
+    "relax.floor_mod": PairFunction.FLOORED_REMAINDER,
+    "relax.mod": PairFunction.TRUNCATED_REMAINDER,
+    "relax.power": PairFunction.POWER,
 }
 
 
@@ -150,11 +150,11 @@ def _arithmetic(call: OpConversion) -> TensorId:
     return _binary(graph, algorithm, left, right, shape)
 
 
-@converts(*DIVISIONS, operands=OPERANDS)
-def _division(call: OpConversion) -> TensorId:
+@converts(*PAIR_FUNCTIONS, operands=OPERANDS)
+def _float_pair(call: OpConversion) -> TensorId:
     graph, rank = call.graph, len(call.shape)
     operands = [align_rank(graph, each, rank) for each in call.operands()]
-    return call.add(Kind.DIVISION, operands, Dividing(DIVISIONS[call.op.name]))
+    return call.add(Kind.FLOAT_PAIR, operands, FloatPair(PAIR_FUNCTIONS[call.op.name]))
 
 
 def _with_number_right(algorithm: str, number: float) -> Curve | None:
@@ -199,13 +199,11 @@ def _binary(
     return graph.add(Kind.BINARY, (left, right), shape, Arithmetic(algorithm))
 
 
-def _exponent_problems(op: OpView) -> Problems:
-    yield number_problem(op, 1, "the exponent")
-    if str(op.arg_tensor(1).dtype) not in FLOATS:
-        yield f"the exponent is of type {op.arg_tensor(1).dtype}"
+def _has_number_as_exponent(op: OpView) -> bool:
+    return number_problem(op, 1, "the exponent") is None
 
 
-@converts("relax.power", operands=("the base",), unless=_exponent_problems)
+@converts("relax.power", operands=OPERANDS, suits=_has_number_as_exponent)
 def _power(call: OpConversion) -> TensorId:
     exponent = call.graph.tensors[call.operand(1)].scalar
     assert exponent is not None

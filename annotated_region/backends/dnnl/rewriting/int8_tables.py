@@ -39,7 +39,7 @@ POINTWISE = (
     Kind.CEILING,
     Kind.TRUNCATION,
     Kind.ELEMENTARY,
-    Kind.DIVISION,
+    Kind.FLOAT_PAIR,
 )
 """The kinds of functions of single elements; what they broadcast must be a constant number."""
 
