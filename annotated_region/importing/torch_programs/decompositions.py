@@ -10,6 +10,7 @@ batch, as that of GPT-2, PyTorch 2.13 and 2.14 then refuse the view: "Cannot vie
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -37,16 +38,27 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
     ModelError
         PyTorch cannot decompose the program.
     """
-    copy = _decomposed(program)
-    for node in copy.graph.nodes:
+    made = _decomposed(_without_guards(program))
+    for node in made.graph.nodes:
         if str(node.target) in _IGNORED and not node.users:
-            copy.graph.erase_node(node)
-    compute_both_branches(copy)
-    assign_by_masks(copy.graph)
-    compute_all_rows(copy.graph)
-    scatter_all_rows(copy.graph)
-    copy.graph.eliminate_dead_code()
-    return copy
+            made.graph.erase_node(node)
+    compute_both_branches(made)
+    assign_by_masks(made.graph)
+    compute_all_rows(made.graph)
+    scatter_all_rows(made.graph)
+    made.graph.eliminate_dead_code()
+    return made
+
+
+def _without_guards(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The program without what its own module checks in each call, which is read before (`guards`).
+
+    PyTorch 2.13 runs these checks while it decomposes a program, and knows no ``L`` in ``L['k']['x'].size()``,
+    which it writes for the arguments in ``**k``.
+    """
+    unguarded = copy.copy(program)
+    unguarded._guards_code = []
+    return unguarded
 
 
 def _decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
@@ -158,19 +158,23 @@ def _written(expr: ast.expr, shapes: Mapping[str, Sequence[Extent]]) -> Extent |
             whole = ast.BinOp(ast.BinOp(dividend, ast.Add(), above), ast.FloorDiv(), ast.Constant(divisor))
             return _written(whole, shapes)
         case ast.Subscript(
-            value=ast.Call(
-                func=ast.Attribute(
-                    value=ast.Subscript(value=ast.Name(id="L"), slice=ast.Constant(value=str(name))),
-                    attr="size",
-                ),
-                args=[],
-                keywords=[],
-            ),
+            value=ast.Call(func=ast.Attribute(value=source, attr="size"), args=[], keywords=[]),
             slice=ast.Constant(value=int(axis)),
         ):
-            shape = shapes.get(name, ())
+            shape = shapes.get(_input_of(source, shapes), ())
             return shape[axis] if 0 <= axis < len(shape) else None
     return None
+
+
+def _input_of(source: ast.expr, names: Container[str]) -> str:
+    """The name of an input: of ``L['x']``, or of ``L['d']['x']`` in a dictionary or ``**d``; empty if none."""
+    keys: list[str] = []
+    while isinstance(source, ast.Subscript) and isinstance(source.slice, ast.Constant):
+        keys.insert(0, str(source.slice.value))
+        source = source.value
+    if not keys or not isinstance(source, ast.Name) or source.id != "L":
+        return ""
+    return next((name for name in ("_".join(keys), keys[-1]) if name in names), "")
 
 
 def extent_of(expr: Symbolic, known: Mapping[str, tirx.Var]) -> Extent | None:

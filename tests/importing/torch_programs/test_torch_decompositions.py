@@ -41,6 +41,21 @@ def test_a_view_of_attention_may_copy(torch_functions, target, is_masked):
         np.testing.assert_allclose(found.numpy(), forward(x, weights).numpy(), 2e-5, 2e-5)
 
 
+def test_programs_of_named_arguments_are_taken_apart(torch_functions):
+    """PyTorch 2.13 cannot take them apart itself: it writes a check of ``**k`` that it cannot run."""
+    torch = torch_functions.torch
+    model = torch.nn.Module()
+    model.forward = lambda **k: k["x"] @ k["y"].reshape(k["x"].shape[1], -1)
+    rows = torch.export.Dim("rows", min=2)
+    given = {"x": torch_functions.seeded(2, 6), "y": torch_functions.seeded(6, 4)}
+    shapes = {"k": {"x": {0: rows, 1: torch.export.Dim.DYNAMIC}, "y": {0: torch.export.Dim.DYNAMIC}}}
+    program = torch.export.export(model, (), given, dynamic_shapes=shapes)
+    run = relax.VirtualMachine(ar.build(ar.from_exported_program(program)).jit(), tvm.cpu())["main"]
+    x, y = torch_functions.seeded(5, 3), torch_functions.seeded(3, 4)
+    (found,) = run(tvm.runtime.tensor(x.numpy()), tvm.runtime.tensor(y.numpy()))
+    np.testing.assert_allclose(found.numpy(), (x @ y).numpy(), 1e-5, 1e-5)
+
+
 ASSIGNMENTS = {
     "all where a row is": lambda torch, x: (x, torch.where((x > 0).sum(-1) > 1), 7.0),
     "by nonzero": lambda torch, x: (x, torch.nonzero(x > 0.5, as_tuple=True), -1.0),
