@@ -53,8 +53,8 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
 def _without_guards(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """The program without what its own module checks in each call, which is read before (`guards`).
 
-    PyTorch 2.13 runs these checks while it decomposes a program, and knows no ``L`` in ``L['k']['x'].size()``,
-    which it writes for the arguments in ``**k``.
+    PyTorch 2.13 runs these checks while it decomposes a program; it knows no ``L`` in ``L['k']['x'].size()``,
+    as it writes for the arguments in ``**k``.
     """
     unguarded = copy.copy(program)
     unguarded._guards_code = []

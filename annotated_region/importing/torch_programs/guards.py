@@ -167,7 +167,7 @@ def _written(expr: ast.expr, shapes: Mapping[str, Sequence[Extent]]) -> Extent |
 
 
 def _input_of(source: ast.expr, names: Container[str]) -> str:
-    """The name of an input: of ``L['x']``, or of ``L['d']['x']`` in a dictionary or ``**d``; empty if none."""
+    """The name of an input: of ``L['x']``, or ``L['d']['x']`` in a dictionary or ``**d``; empty if none."""
     keys: list[str] = []
     while isinstance(source, ast.Subscript) and isinstance(source.slice, ast.Constant):
         keys.insert(0, str(source.slice.value))
