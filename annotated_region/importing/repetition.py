@@ -24,6 +24,7 @@ from tvm.relax.utils import copy_with_new_vars
 
 from annotated_region.functions.shape_variables import types_with
 from annotated_region.importing.nested_builder import NestedBuilder, choice
+from annotated_region.tvm_adapter.nodes import PrimExpr
 from annotated_region.tvm_adapter.types import expect, shape_vars_of, tensor_type
 
 __all__ = ["LoopBody", "Made", "Rows", "repeated"]
@@ -153,7 +154,7 @@ def repeated(
     body: LoopBody,
     surroundings: Sequence[relax.Expr],
     first: Made,
-    length: tirx.Expr | None = None,
+    length: PrimExpr | None = None,
 ) -> list[relax.Expr]:
     """Emit a loop.
 
@@ -323,7 +324,7 @@ def _with_all_extents(
 
 
 def _with_extents(
-    builder: relax.BlockBuilder, rows: relax.Expr, ty: relax.TensorType, axis: int, count: tirx.Expr
+    builder: relax.BlockBuilder, rows: relax.Expr, ty: relax.TensorType, axis: int, count: PrimExpr
 ) -> relax.Var:
     """The rows of some steps with the extents of one but along the axis of the steps."""
     extents = list(expect(relax.ShapeExpr, ty.shape).values)

@@ -28,20 +28,20 @@ from annotated_region.importing.onnx_models.converters.node import rank_of
 from annotated_region.importing.onnx_models.functions import nodes_of
 from annotated_region.importing.repetition import LoopBody, Made, Rows, repeated
 from annotated_region.tvm_adapter.arithmetic import provably_equal
-from annotated_region.tvm_adapter.nodes import Constant
+from annotated_region.tvm_adapter.nodes import Constant, PrimExpr
 from annotated_region.tvm_adapter.types import expect, shape_of, shape_vars_of, tensor_type
 
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["MOST_NODES", "RepeatingImporter", "Source", "Steps", "read_from_outside"]
+__all__ = ["MOST_NODES", "LoopSteps", "RepeatingImporter", "ScanSource", "read_from_outside"]
 
 MOST_NODES = 2**13
 """A loop is declined if its steps, as they are converted, have more nodes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ScanSource:
     """A tensor of which each step reads one element along an axis; from its end on if it is reversed."""
 
     tensor: relax.Expr
@@ -50,7 +50,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class LoopSteps:
     """The steps of a `Loop` or `Scan`.
 
     Attributes
@@ -70,7 +70,7 @@ class Steps:
 
     body: onnx.GraphProto
     values: Sequence[relax.Expr]
-    sources: Sequence[Source] | None
+    sources: Sequence[ScanSource] | None
     rows: Sequence[Rows]
     count: relax.Expr | None
 
@@ -96,11 +96,11 @@ class _Surroundings:
     variables: Mapping[tirx.Var, tirx.Var]
     params: ExprMap[relax.Var]
     nodes: Mapping[str, relax.Expr]
-    sources: Sequence[Source]
+    sources: Sequence[ScanSource]
     count: relax.Expr | None
 
     @staticmethod
-    def of(given: Mapping[str, relax.Expr], steps: Steps) -> _Surroundings:
+    def of(given: Mapping[str, relax.Expr], steps: LoopSteps) -> _Surroundings:
         """What the body reads under these names, and of the sources of the steps."""
         sources = steps.sources or ()
         read = [*given.values(), *steps.values, *(source.tensor for source in sources)]
@@ -173,10 +173,10 @@ class RepeatingImporter(BranchingImporter):
     def _repeated(
         self,
         node: onnx.NodeProto,
-        steps: Steps,
+        steps: LoopSteps,
         number: int,
         condition: relax.Expr,
-        length: tirx.Expr | None = None,
+        length: PrimExpr | None = None,
     ) -> Generator[onnx.NodeProto, None, list[relax.Expr]]:
         """The nodes of one step; returns the carried values behind the last one, and the rows of all steps.
 
@@ -218,7 +218,7 @@ class RepeatingImporter(BranchingImporter):
     def _converted_body(
         self,
         node: onnx.NodeProto,
-        steps: Steps,
+        steps: LoopSteps,
         surroundings: _Surroundings,
         types: Sequence[relax.TensorType],
     ) -> Generator[onnx.NodeProto, None, LoopBody]:
@@ -242,7 +242,7 @@ class RepeatingImporter(BranchingImporter):
     def _one_step(
         self,
         node: onnx.NodeProto,
-        steps: Steps,
+        steps: LoopSteps,
         surroundings: _Surroundings,
         number: relax.Var,
         carried: Sequence[relax.Var],
@@ -280,7 +280,7 @@ class RepeatingImporter(BranchingImporter):
             return self.bb.emit(relax.op.logical_and(*parts))
         return next(iter(parts), None)
 
-    def _element(self, source: Source, number: relax.Var) -> relax.Expr:
+    def _element(self, source: ScanSource, number: relax.Var) -> relax.Expr:
         """What a step reads of a source."""
         place: relax.Expr = number
         if source.is_reversed:
@@ -288,7 +288,7 @@ class RepeatingImporter(BranchingImporter):
             place = self.bb.emit(relax.op.subtract(self._number_of(last), number))
         return self.bb.emit(relax.op.take(source.tensor, place, source.axis))
 
-    def _number_of(self, extent: tirx.Expr) -> relax.Expr:
+    def _number_of(self, extent: PrimExpr) -> relax.Expr:
         """An extent as a scalar."""
         numbers = self.bb.emit(relax.op.shape_to_tensor(relax.ShapeExpr([extent])))
         return self.bb.emit(relax.op.reshape(numbers, []))
@@ -343,7 +343,7 @@ class RepeatingImporter(BranchingImporter):
         ]
         if all(kept):
             return ty
-        extents: list[tirx.Expr | int] = [
+        extents: list[PrimExpr | int] = [
             extent if extent is not None and is_kept else tirx.Var(f"carried_{axis}", "int64")
             for axis, (extent, is_kept) in enumerate(zip(_extents(ty), kept, strict=True))
         ]
@@ -364,22 +364,22 @@ def _type_of(expr: relax.Expr) -> tvm.ir.Type:
     return relax.ShapeType([expr]) if isinstance(expr.ty, PrimType) else expr.ty
 
 
-def _numbers(ty: tvm.ir.Type) -> list[tirx.Expr]:
+def _numbers(ty: tvm.ir.Type) -> list[PrimExpr]:
     """The numbers of a shape that is known."""
     return list(expect(relax.ShapeType, ty).values or ())
 
 
-def _extents(ty: relax.TensorType) -> list[tirx.Expr | None]:
+def _extents(ty: relax.TensorType) -> list[PrimExpr | None]:
     """The extents of a tensor; None for each one if they are not known."""
     return [None] * ty.ndim if ty.shape is None else list(expect(relax.ShapeExpr, ty.shape).values)
 
 
-def _are_equal(one: tirx.Expr | None, other: tirx.Expr | None) -> bool:
+def _are_equal(one: PrimExpr | None, other: PrimExpr | None) -> bool:
     """Whether two extents are known to be equal."""
     return one is not None and other is not None and provably_equal(one, other)
 
 
-def _is_own(extent: tirx.Expr | None, surroundings: _Surroundings) -> bool:
+def _is_own(extent: PrimExpr | None, surroundings: _Surroundings) -> bool:
     """Whether an extent of a carried value is a variable that each step may change."""
     return isinstance(extent, tirx.Var) and extent not in surroundings.known
 

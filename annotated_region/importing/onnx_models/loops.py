@@ -18,13 +18,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tvm import relax, tirx
+from tvm import relax
 
 from annotated_region.importing.onnx_models.computed_loops import (
     MOST_NODES,
+    LoopSteps,
     RepeatingImporter,
-    Source,
-    Steps,
+    ScanSource,
     read_from_outside,
 )
 from annotated_region.importing.onnx_models.converters.conversion import domain_of
@@ -33,6 +33,7 @@ from annotated_region.importing.onnx_models.converters.node import rank_of
 from annotated_region.importing.onnx_models.functions import nodes_of
 from annotated_region.importing.repetition import Rows
 from annotated_region.tvm_adapter.arithmetic import provably_equal
+from annotated_region.tvm_adapter.nodes import PrimExpr
 from annotated_region.tvm_adapter.types import shape_of
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class UnrollingImporter(RepeatingImporter):
             step += 1
             is_unrolled = known_numbers(goes_on) is not None
         if not is_unrolled:
-            steps = Steps(body, values, None, [Rows(0) for _ in collected], self._limit(node))
+            steps = LoopSteps(body, values, None, [Rows(0) for _ in collected], self._limit(node))
             results = yield from self._repeated(node, steps, step, goes_on)
             values = results[: len(values)]
             for parts, row in zip(collected, results[len(values) :], strict=True):
@@ -131,20 +132,20 @@ class UnrollingImporter(RepeatingImporter):
         sources = [self._as_tensor(source) for source in inputs[kept:]]
         axes, backwards = self._numbers(node, "scan_input", read)
         length = self._common_length(node, sources, axes)
-        elements = [Source(*each) for each in zip(sources, axes, map(bool, backwards), strict=True)]
+        elements = [ScanSource(*each) for each in zip(sources, axes, map(bool, backwards), strict=True)]
         axes, backwards = self._numbers(node, "scan_output", len(body.output) - kept)
         rows = [Rows(*each) for each in zip(axes, map(bool, backwards), strict=True)]
         count = known_numbers(length)
         if count is not None and int(count) * len(list(nodes_of(body.node))) <= MOST_NODES:
-            steps = Steps(body, inputs[:kept], elements, rows, None)
+            steps = LoopSteps(body, inputs[:kept], elements, rows, None)
             results = yield from self._unrolled_scan(node, steps, elements, int(count))
         else:
-            steps = Steps(body, inputs[:kept], elements, rows, self._number_of(length))
+            steps = LoopSteps(body, inputs[:kept], elements, rows, self._number_of(length))
             results = yield from self._repeated(node, steps, 0, relax.const(np.array(True)), length)
         self._give(node, results)
 
     def _unrolled_scan(
-        self, node: onnx.NodeProto, steps: Steps, sources: Sequence[Source], count: int
+        self, node: onnx.NodeProto, steps: LoopSteps, sources: Sequence[ScanSource], count: int
     ) -> Generator[onnx.NodeProto, None, list[relax.Expr]]:
         """The nodes of the steps of a `Scan` of a known length; returns its results."""
         body, values = steps.body, list(steps.values)
@@ -271,7 +272,7 @@ class UnrollingImporter(RepeatingImporter):
 
     def _common_length(
         self, node: onnx.NodeProto, sources: Sequence[relax.Expr], axes: Sequence[int]
-    ) -> tirx.Expr:
+    ) -> PrimExpr:
         """The extent that what is read in steps has along its axis."""
         for source, axis in zip(sources, axes, strict=True):
             self._require_axis(node, axis, rank_of(source))
