@@ -104,7 +104,7 @@ class UnrollingImporter(RepeatingImporter):
             known_numbers(goes_on) is not None and self._can_unroll(node, body, values)
         )
         while is_unrolled and not self._is_false(node, goes_on) and (count is None or step < count):
-            number = relax.const(_in_rank_of(body.input[0], np.array(step)))
+            number = relax.const(_in_rank_of(body.input[0], np.array(step)), "int64")
             given = dict(zip(names, [number, relax.const(np.array(True)), *values], strict=True))
             goes_on, *results = yield from self._step(node, body, weights, given)
             values = results[: len(values)]

@@ -85,6 +85,14 @@ LOOPS = {
             d = Greater(s, z) }> }""",
         [(numbers(2, 4), count(5), number(0.1)), (numbers(2, 4), count(90), number(0.1))],
     ),
+    "a condition on an extent": (
+        """(float[n, 4] x) => (float[k, n, 4] z) <int64 zero = {0}> {
+        y, r = Loop(, , x) <body = b (int64 i, bool c, float[n, 4] v)
+                => (bool d, float[n, 4] w, float[n, 4] u) {
+            w = Tanh(v) u = Mul(w, x) e = Shape(v) f = Gather(e, zero) d = Less(i, f) }>
+        z = Relu(r) }""",
+        [(numbers(2, 4),), (numbers(7, 4),)],
+    ),
     "a condition on data behind one on the step": (
         """(float[n, 4] x) => (float[n, 4] y) <float z = {0.3}, int64 two = {2}> {
         y = Loop(, , x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {
