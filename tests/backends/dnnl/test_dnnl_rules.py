@@ -156,6 +156,7 @@ def norm(**attrs: object) -> relax.Expr:
         (lambda: op.nn.pad(X, (0, 0, 0, 0, 1, 1, 6, 1), "reflect"), "it reflects 6 elements of 6"),
         (lambda: op.take(var(N, 3), relax.const(-1, "int64"), 0), "an index is out of range"),
         (lambda: op.greater(var(3, dtype="int8"), var(3, dtype="int8")), "is of type int8"),
+        (lambda: op.equal(INDEX, var(3, dtype="int32")), "the operands are of the types int64 and int32"),
         (lambda: op.power(INDEX, relax.const(2, "int64")), "the left operand is of type int64"),
         (lambda: op.equal(X, relax.const(np.nan, "float32")), "the right operand is not finite"),
         (lambda: op.max(var(3, 4, dtype="int8"), [1]), "the data is of type int8"),

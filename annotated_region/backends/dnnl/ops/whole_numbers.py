@@ -97,6 +97,14 @@ def _operand_problems(op: OpView) -> Problems:
         yield tensor_problem(op.arg_types[index], what, WHOLE)
 
 
+def _compared_problems(op: OpView) -> Problems:
+    """Relax compares numbers of two types; other ops refuse them."""
+    yield from _operand_problems(op)
+    left, right = (op.arg_tensor(index).dtype for index in range(len(OPERANDS)))
+    if left != right:
+        yield f"the operands are of the types {left} and {right}"
+
+
 def _divisor_problems(op: OpView) -> Problems:
     yield from _operand_problems(op)
     divisor = op.constant(1)
@@ -121,7 +129,7 @@ def _single(call: OpConversion) -> TensorId:
     return call.add(Kind.WHOLE, [call.operand(0)], Whole(SINGLE[call.op.name]))
 
 
-@converts(*COMPARISONS, operands=(), result=(TRUTH,), unless=_operand_problems, suits=is_whole)
+@converts(*COMPARISONS, operands=(), result=(TRUTH,), unless=_compared_problems, suits=is_whole)
 def _comparison(call: OpConversion) -> TensorId:
     comparison, is_exchanged = COMPARISONS[call.op.name]
     operands = _aligned(call)
