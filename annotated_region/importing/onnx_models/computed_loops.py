@@ -39,6 +39,9 @@ __all__ = ["MOST_NODES", "LoopSteps", "RepeatingImporter", "ScanSource", "read_f
 MOST_NODES = 2**13
 """A loop is declined if its steps, as they are converted, have more nodes."""
 
+_MOST_DISCARDED = 2**14
+"""The nodes that are converted again, in all loops of a model, because extents differ from step to step."""
+
 
 @dataclass(frozen=True, slots=True)
 class ScanSource:
@@ -157,6 +160,7 @@ class RepeatingImporter(BranchingImporter):
         super().__init__(*others, **options)  # type: ignore[arg-type]
         self._model = model
         self._converted_nodes = 0
+        self._discarded_nodes = 0
 
     def _declined(self, node: onnx.NodeProto, why: str) -> ModelError:
         return ModelError(f"{self._model} cannot be imported: {node_label(node)} {why}")
@@ -203,6 +207,7 @@ class RepeatingImporter(BranchingImporter):
         before = [self._carried_type(node, value) for value in steps.values]
         types = [expect(relax.TensorType, ty) for ty in types_with(before, surroundings.variables)]
         while True:
+            before_step = self._converted_nodes
             step = yield from self._converted_body(node, steps, surroundings, types)
             behind = expect(relax.TupleType, step.func.ret_ty).fields[2 : 2 + len(types)]
             wider = [
@@ -211,6 +216,7 @@ class RepeatingImporter(BranchingImporter):
             if all(ty.same_as(other) for ty, other in zip(types, wider, strict=True)):
                 break
             types = wider
+            self._discard(node, before_step)
         self._require_equal_rows(node, step, surroundings)
         first = Made(step_number, goes_on, steps.values, [])
         return repeated(self.bb, step, surroundings.arguments, first, length)
@@ -317,6 +323,13 @@ class RepeatingImporter(BranchingImporter):
     def _require_axis(self, node: onnx.NodeProto, axis: int, rank: int) -> None:
         if not -rank <= axis < rank:
             raise self._declined(node, f"has the axis {axis} of a tensor of rank {rank}")
+
+    def _discard(self, node: onnx.NodeProto, before: int) -> None:
+        """Count nodes that are converted again only once, but those of many conversions."""
+        self._discarded_nodes += self._converted_nodes - before
+        self._converted_nodes = before
+        if self._discarded_nodes > _MOST_DISCARDED:
+            raise self._declined(node, f"needs more than {_MOST_DISCARDED} nodes to know its extents")
 
     def _bound(self, value: relax.Expr) -> relax.Expr:
         """A value that was converted before, of which TVM's importer binds calls where they are read."""

@@ -226,6 +226,38 @@ def test_steps_that_fit_no_function(step: str) -> None:
         ar.from_onnx(onnx.parser.parse_model(HEAD + text))
 
 
+def growing(body: str) -> onnx.ModelProto:
+    """A model whose loop has this body, which makes s of the carried value v, and makes v longer."""
+    return onnx.parser.parse_model(
+        f"""{HEAD} (float[n, 4] x, int64 m) => (float[k, 4] y) {{
+        y = Loop(m, , x) <body = b (int64 i, bool c, float[p, 4] v) => (bool d, float[q, 4] w) {{
+            {body} w = Concat<axis = 0>(s, x) d = Identity(c) }}> }}"""
+    )
+
+
+def test_a_large_step_may_be_converted_twice():
+    """Once more than nodes that may be unrolled: as the decoder of a language model, whose past grows."""
+    chain = " ".join(f"a{place + 1} = Neg(a{place})" for place in range(4200)).replace("(a0)", "(v)")
+    mod = ar.from_onnx(growing(f"{chain} s = Neg(a4200)"))
+    assert len(mod["loop_body"].body.blocks[0].bindings) > 4200
+
+
+def nested(depth: int) -> str:
+    """So many loops in each other, each of which makes its value longer."""
+    if depth == 0:
+        return "s0 = Neg(v0)"
+    return f"""s{depth} = Loop(m, , v{depth}) <body = b{depth}
+        (int64 i{depth}, bool c{depth}, float[p, 4] v{depth - 1}) => (bool d{depth}, float[q, 4] w{depth}) {{
+        {nested(depth - 1)} w{depth} = Concat<axis = 0>(s{depth - 1}, x) d{depth} = Identity(c{depth}) }}>"""
+
+
+def test_extents_that_take_very_many_conversions_are_declined():
+    """A file of a few kilobytes: each loop is converted twice for each conversion of the one around it."""
+    model = growing(f"v12 = Identity(v) {nested(12)} s = Identity(s12)")
+    with pytest.raises(ModelError, match=r"\(Loop\) (makes more than 8192|needs more than 16384) nodes"):
+        ar.from_onnx(model)
+
+
 def test_sequences_are_not_carried() -> None:
     text = """(float[n, 4] x, int64 m) => (float[n, k] y) {
         s = SequenceConstruct(x)
