@@ -13,7 +13,7 @@ ONE_IN ?= 3
 
 # What `make test` skips without PyTorch: files, or single tests of files that need it for these alone.
 NEED_TORCH = tvm_adapter/test_stubs.py testing/test_torch_models.py zoo/test_zoo_torch.py \
-  importing/torch_programs/test_torch_product_types.py importing/torch_programs/test_torch_norms.py \
+  importing/torch_programs/test_torch_product_types.py importing/torch_programs/test_torch_norms.py importing/torch_programs/test_torch_loops.py \
   importing/torch_programs/test_torch_converters.py importing/torch_programs/test_torch_archives.py \
   importing/torch_programs/test_torch_experts.py importing/shared_ops/test_box_pooling.py \
   importing/shared_ops/test_deformed_convolution.py importing/torch_programs/test_torch_quantization.py \

@@ -11,6 +11,8 @@ from tvm import relax
 from annotated_region.arguments import brief_repr
 from annotated_region.checked import checked
 from annotated_region.errors import AnnotatedRegionError, ModelError, UsageError
+from annotated_region.functions.shape_variables import variables_in
+from annotated_region.importing.equations import Equations
 from annotated_region.importing.origins import NodeResults, with_origins
 from annotated_region.importing.torch_programs.complex_constants import (
     require_real_borders,
@@ -30,7 +32,11 @@ from annotated_region.importing.torch_programs.converters.plain_extents import (
 from annotated_region.importing.torch_programs.converters.torch_node import TorchNode, shape_difference
 from annotated_region.importing.torch_programs.derived_extents import with_derived_extents
 from annotated_region.importing.torch_programs.guard_ranges import guarded_ranges, require_ranges
-from annotated_region.importing.torch_programs.guards import guarded_equations, require_guards
+from annotated_region.importing.torch_programs.guards import (
+    guarded_equations,
+    require_guards,
+    symbols_of_inputs,
+)
 from annotated_region.importing.torch_programs.inputs import with_fixed_extents
 from annotated_region.importing.torch_programs.node_origins import node_origin
 from annotated_region.importing.torch_programs.product_types import keep_operand_types
@@ -113,11 +119,23 @@ def from_exported_program(
         raise
     except (AssertionError, RuntimeError, ValueError) as error:
         raise ModelError(f"TVM cannot import the program: {first_line(error)}") from error
+    _require_known(noted.agreement.equations, mod["main"])
     require_guards(guarded, mod["main"], noted.agreement.equations)
     require_ranges(ranges, mod["main"], noted.agreement.equations)
     mod = noted.agreement.equations.checked_by(with_origins(mod, noted.results))
     mod["main"] = with_derived_extents(mod["main"])
     return mod
+
+
+def _require_known(equations: Equations, main: relax.Function) -> None:
+    """Raise `ModelError` for an equation of extents inside of a loop, which cannot be checked at entry."""
+    known = set(symbols_of_inputs(main).values())
+    for pair, origin in zip(equations.pairs, equations.origins, strict=True):
+        if not known.issuperset(variables_in(*pair)):
+            raise ModelError(
+                f"{origin} depends on equal extents that the inputs do not have, {pair[0]} and {pair[1]}; "
+                "give the inputs of a loop one symbol (torch.export.Dim), or fixed extents"
+            )
 
 
 def _prepared(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:

@@ -1,11 +1,18 @@
 """Questions about Relax functions."""
 
 from collections.abc import Callable, Mapping
+from enum import IntEnum
 
 from tvm_ffi import Array, Map
 
 from ..ir import Expr, GlobalVar, IRModule, Type, Var
 from .expr import Function
+
+class BaseCheckResult(IntEnum):
+    FAIL_L0 = 0
+    FAIL_L1 = 1
+    FAIL_L2 = 2
+    PASS = 3
 
 def all_global_vars(expr: Expr) -> Array[GlobalVar]: ...
 def erase_to_well_defined(
@@ -18,4 +25,5 @@ def free_vars(expr: Expr) -> Array[Var]: ...
 def get_var2val(func: Function) -> Map[Var, Expr]: ...
 def post_order_visit(expr: Expr, fvisit: Callable[[Expr], None]) -> None: ...
 def tir_vars_in_type(ty: Type) -> Array[Var]: ...
+def type_base_check(base: Type, derived: Type) -> BaseCheckResult: ...
 def well_formed(obj: IRModule | Function, check_ty: bool = True) -> None: ...

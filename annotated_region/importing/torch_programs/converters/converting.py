@@ -43,6 +43,7 @@ from annotated_region.importing.torch_programs.converters import (  # noqa: F401
     symbolic_floats,
     triangles,
     views,
+    while_loops,
 )
 from annotated_region.importing.torch_programs.converters.registry import CONVERTERS
 

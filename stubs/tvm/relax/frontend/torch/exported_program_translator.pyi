@@ -8,4 +8,6 @@ from ...block_builder import BlockBuilder
 class ExportedProgramImporter:
     block_builder: BlockBuilder
     env: dict[object, Expr | int]
+    convert_map: dict[str, Callable[..., Expr]]
+    def retrieve_args(self, node: object) -> object: ...
     def create_convert_map(self) -> dict[str, Callable[..., object]]: ...
