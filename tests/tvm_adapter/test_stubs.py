@@ -20,6 +20,7 @@ UNSEEN = {
     "tvm.relax.frontend.onnx.onnx_frontend.ONNXGraphImporter.bb",
     "tvm.relax.frontend.onnx.onnx_frontend.ONNXGraphImporter.opset",
     "tvm.relax.frontend.torch.exported_program_translator.ExportedProgramImporter.block_builder",
+    "tvm.relax.frontend.torch.exported_program_translator.ExportedProgramImporter.convert_map",
     "tvm.relax.frontend.torch.exported_program_translator.ExportedProgramImporter.env",
     "tvm.relax.expr.Binding.value",
     "tvm.runtime.Executable.mod",
