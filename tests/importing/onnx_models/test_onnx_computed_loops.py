@@ -148,6 +148,13 @@ LOOPS = {
             s = Reshape(x, shape) t = Add(s, v) w = Mul(t, h) d = Identity(c) }> }""",
         [(numbers(2, 4), count(3)), (numbers(1, 4), count(0))],
     ),
+    "a sequence of the surroundings": (
+        """(float[n, 4] x, int64 m) => (float[n, 4] y) <int64 one = {1}> {
+        a = Tanh(x) b = Sin(x) s = SequenceConstruct(a, b)
+        y = Loop(m, , x) <body = b (int64 i, bool c, float[n, 4] v) => (bool d, float[n, 4] w) {
+            e = SequenceAt(s, one) w = Add(v, e) d = Identity(c) }> }""",
+        COUNTS,
+    ),
     "names that are used outside, too": (
         """(float[n, 4] x, int64 m) => (float[n, 4] y) {
         z = Loop(m, , x) <body = b (int64 i, bool c, float[n, 4] x) => (bool d, float[n, 4] w) {
