@@ -40,7 +40,7 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
     """
     try:
         made = _decomposed(program)
-    except NameError:  # of a check that PyTorch cannot run
+    except NameError:  # of a check that PyTorch 2.14 cannot run
         made = _decomposed(_without_guards(program))
     for node in made.graph.nodes:
         if str(node.target) in _IGNORED and not node.users:
@@ -56,7 +56,7 @@ def decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedPr
 def _without_guards(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """The program without what its own module checks in each call, which is read before (`guards`).
 
-    PyTorch 2.13 runs these checks while it decomposes a program, which may fix extents. It knows no ``L`` in
+    PyTorch runs these checks while it decomposes a program, which may fix extents. 2.14 knows no ``L`` in
     ``L['k']['x'].size()``, as it writes for the arguments in ``**k``.
     """
     unguarded = copy.copy(program)

@@ -42,8 +42,10 @@ def test_a_view_of_attention_may_copy(torch_functions, target, is_masked):
 
 
 def test_programs_of_named_arguments_are_taken_apart(torch_functions):
-    """PyTorch 2.13 cannot take them apart itself: it writes a check of ``**k`` that it cannot run."""
+    """PyTorch 2.14 cannot take them apart itself: it writes a check of ``**k`` that it cannot run."""
     torch = torch_functions.torch
+    if torch.__version__ < "2.14":
+        pytest.skip("PyTorch 2.13 exports no symbolic extents of named arguments")
     model = torch.nn.Module()
     model.forward = lambda **k: k["x"] @ k["y"].reshape(k["x"].shape[1], -1)
     rows = torch.export.Dim("rows", min=2)
