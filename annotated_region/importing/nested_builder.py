@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from typing import TypeAlias
 
 import tvm
 from tvm import relax, tirx
 
 from annotated_region.tvm_adapter.types import expect
 
-__all__ = ["NestedBuilder", "branch_of", "choice"]
+__all__ = ["Emit", "NestedBuilder", "branch_of", "choice"]
 
 _NESTED = "nested"
 """The name of the function while it is built."""
 
-Emit = Callable[[relax.BlockBuilder], relax.Expr]
+Emit: TypeAlias = Callable[[relax.BlockBuilder], relax.Expr]
 """Emits bindings, and returns their result."""
 
 

@@ -14,7 +14,7 @@ What a step gives for itself is joined in the same way, so that n rows are copie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +23,7 @@ from tvm import relax, tirx
 from tvm.relax.utils import copy_with_new_vars
 
 from annotated_region.functions.shape_variables import types_with
-from annotated_region.importing.nested_builder import NestedBuilder, choice
+from annotated_region.importing.nested_builder import Emit, NestedBuilder, choice
 from annotated_region.tvm_adapter.nodes import PrimExpr
 from annotated_region.tvm_adapter.types import expect, shape_vars_of, tensor_type
 
@@ -271,8 +271,8 @@ def _control(
     params: Sequence[relax.Var],
     signature: Signature,
     condition: relax.Expr,
-    yes: Callable[[relax.BlockBuilder], relax.Expr],
-    no: Callable[[relax.BlockBuilder], relax.Expr],
+    yes: Emit,
+    no: Emit,
     result: relax.TupleType,
 ) -> relax.Function:
     """A function that returns a choice."""

@@ -50,12 +50,7 @@ _OF_EXTENTS = ("Shape", "Size")
 class UnrollingImporter(RepeatingImporter):
     """An importer that converts loops as their steps, one after another, where it knows these.
 
-    Parameters
-    ----------
-    model
-        The name of the model in messages.
-    others
-        The parameters of `OnnxGraphImporter`.
+    Its parameters are those of `RepeatingImporter`.
     """
 
     def __init__(self, model: str, *others: Callable[..., relax.Expr | None], **options: object) -> None:

@@ -6,14 +6,10 @@ import numpy as np
 import onnx
 import pytest
 from kits.importing.onnx_scans import scan_model
-from kits.importing.onnx_texts import HEAD, run, run_model
+from kits.importing.onnx_texts import HEAD, numbers, run, run_model
 
 import annotated_region as ar
 from annotated_region.errors import ModelError
-
-
-def numbers(*shape: int) -> np.ndarray:
-    return np.random.default_rng(0).standard_normal(shape).astype("float32")
 
 
 def count(steps: int) -> np.ndarray:

@@ -1,20 +1,14 @@
 """`Loop` and `Scan` of a known number of steps, which are unrolled, and what is declined."""
 
-import numpy as np
 import onnx
 import pytest
 from kits.importing.onnx_scans import scan_model
-from kits.importing.onnx_texts import HEAD, run, run_model
+from kits.importing.onnx_texts import HEAD, numbers, run, run_model
 from kits.passes.preparation.preparation_kit import distinct_constants
 from onnx import helper
 
 import annotated_region as ar
 from annotated_region.errors import ModelError
-
-
-def numbers(*shape: int) -> np.ndarray:
-    return np.random.default_rng(0).standard_normal(shape).astype("float32")
-
 
 LOOPS = {
     "a count": """(float[n, 4] x) => (float[n, 4] y) <int64 m = {3}> {

@@ -17,6 +17,11 @@ from kits.host_machines import linked_machine
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> g '
 
 
+def numbers(*shape: int) -> np.ndarray:
+    """Normal numbers, the same in each call."""
+    return np.random.default_rng(0).standard_normal(shape).astype("float32")
+
+
 def run(text: str, targets: Sequence[str], *calls: tuple[np.ndarray, ...]) -> relax.VirtualMachine:
     """Each call on one build of the model in `text`, beside ONNX Runtime; returns what ran it."""
     return run_model(onnx.parser.parse_model(HEAD + text), targets, *calls)

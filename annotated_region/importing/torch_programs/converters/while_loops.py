@@ -5,7 +5,7 @@ A step is the body, and the condition behind it. PyTorch demands that carried va
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvm import relax, tirx
@@ -92,19 +92,11 @@ def _converted(
                 case "call_function":
                     name = each.target.__name__
                     importer.env[each] = importer.convert_map[name](each, importer)
-        results = importer.retrieve_args(graph.graph.output_node())
-        return [expect(relax.Expr, each) for each in _flat(results)]
+        (results,) = importer.retrieve_args(graph.graph.output_node())
+        several = results if isinstance(results, list | tuple) else [results]
+        return [expect(relax.Expr, each) for each in several]
     finally:
         importer.env, importer.block_builder = before
-
-
-def _flat(values: object) -> Iterator[object]:
-    """What nested sequences hold."""
-    if isinstance(values, list | tuple):
-        for value in values:
-            yield from _flat(value)
-    else:
-        yield values
 
 
 def _require_kept(step: LoopBody, state: Sequence[relax.Var]) -> None:
